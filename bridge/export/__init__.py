@@ -1,0 +1,1 @@
+"""Policies as ONNX files that Unity accepts, their offline check, and the decentralised runner."""

@@ -1,0 +1,1 @@
+"""Importers: layout files of other tools to layouts of ours."""

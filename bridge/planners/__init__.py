@@ -1,0 +1,1 @@
+"""What a user would run without learning, and how much any policy could reach."""

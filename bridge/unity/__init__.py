@@ -1,0 +1,1 @@
+"""The ML-Agents link: protocol, server, player process and the headless player."""

@@ -1,0 +1,1 @@
+"""Many environments in one or several processes behind fixed arrays."""

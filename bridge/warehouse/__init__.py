@@ -1,0 +1,1 @@
+"""The built-in batch simulator of a warehouse; knows no RL library."""

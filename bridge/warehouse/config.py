@@ -1,0 +1,243 @@
+"""The ``warehouse:`` section of a scenario.
+
+Field descriptions carry meaning, unit and range; defaults stand only here.
+The same section drives the built-in simulator, the headless player and the
+Unity scene.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+__all__ = [
+    "BatteryConfig",
+    "BlockConfig",
+    "ContactConfig",
+    "DifferentialDriveConfig",
+    "DriveConfig",
+    "GridConfig",
+    "LayoutConfig",
+    "LidarBlock",
+    "NeighboursBlock",
+    "PathBlock",
+    "RewardConfig",
+    "RoleConfig",
+    "SelfBlock",
+    "TargetBlock",
+    "TaskConfig",
+    "WarehouseConfig",
+    "WindowBlock",
+]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class LayoutConfig(_Section):
+    """Where the racks, stations and parking places are."""
+
+    file: str | None = Field(None, description="Map file, relative to the scenario's folder and inside it.")
+    grid: str | None = Field(None, description="Inline drawing, one line per row; see `docs/scenarios.md`.")
+    cell_size_m: float = Field(1.0, gt=0, le=100, description="Edge length of a cell in m.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.file is None) == (self.grid is None):
+            raise ValueError(f"expected either 'file' or 'grid', got {'neither' if self.file is None else 'both'}.")
+        return self
+
+
+class BatteryConfig(_Section):
+    """How fast a robot's charge falls; a robot at 0 stands still."""
+
+    drain_idle_per_h: float = Field(0.02, ge=0, description="Share of the charge lost per hour by electronics.")
+    drain_moving_per_h: float = Field(0.10, ge=0, description="Additional share per hour while moving.")
+    drain_loaded_factor: float = Field(1.5, ge=1, description="Factor on the moving drain while loaded.")
+    initial_min: float = Field(0.8, ge=0, le=1, description="Smallest charge at the start of an episode.")
+    initial_max: float = Field(1.0, ge=0, le=1, description="Largest charge at the start of an episode.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.initial_min > self.initial_max:
+            raise ValueError(
+                f"expected initial_min <= initial_max, got initial_min={self.initial_min} > "
+                f"initial_max={self.initial_max}."
+            )
+        return self
+
+
+class RoleConfig(_Section):
+    """Robots of one kind."""
+
+    role: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=32, description="Name of the role, e.g. carrier.")
+    count: int = Field(ge=1, le=10_000, description="Number of robots.")
+    radius_m: float = Field(0.35, gt=0, le=10, description="Radius of the circular footprint in m.")
+    battery: BatteryConfig = Field(default_factory=BatteryConfig, description="Battery of each robot.")
+
+
+class GridConfig(_Section):
+    """Robots move from cell to cell: stay, up, right, down, left."""
+
+    kind: Literal["grid"] = "grid"
+    step_s: float = Field(1.0, gt=0, le=60, description="Simulated time of one step in s.")
+
+
+class DifferentialDriveConfig(_Section):
+    """Robots are driven by forward speed v and turn rate omega, both in [-1, 1] of their limits."""
+
+    kind: Literal["differential"] = "differential"
+    step_s: float = Field(0.1, gt=0, le=1, description="Simulated time of one physics step in s.")
+    decision_steps: int = Field(2, ge=1, le=100, description="Physics steps per action.")
+    max_speed_mps: float = Field(1.5, gt=0, description="Largest forward speed in m/s.")
+    max_reverse_mps: float = Field(0.3, ge=0, description="Largest backward speed in m/s.")
+    max_acceleration_mps2: float = Field(0.8, gt=0, description="Largest acceleration in m/s2.")
+    max_deceleration_mps2: float = Field(1.2, gt=0, description="Largest braking in m/s2.")
+    max_turn_rate_radps: float = Field(1.0, gt=0, description="Largest turn rate in rad/s.")
+    max_turn_acceleration_radps2: float = Field(2.0, gt=0, description="Largest turn acceleration in rad/s2.")
+    station_radius_m: float = Field(0.6, gt=0, description="A robot whose centre is this near has reached its target.")
+
+
+DriveConfig = Annotated[GridConfig | DifferentialDriveConfig, Field(discriminator="kind")]
+
+
+class TaskConfig(_Section):
+    """The stream of transports: fetch a load at a pick-up, bring it to a delivery."""
+
+    arrival: Literal["backlog", "poisson"] = Field(
+        "backlog", description="backlog: `open` tasks always wait; poisson: tasks arrive at `rate_per_h`."
+    )
+    open: int = Field(8, ge=1, le=10_000, description="Tasks that wait unassigned (poisson: at most).")
+    rate_per_h: float = Field(600.0, gt=0, description="Mean arrivals per hour (poisson only).")
+    dispatch: Literal["nearest"] = Field(
+        "nearest", description="An idle robot takes the task with the nearest pick-up."
+    )
+
+
+class SelfBlock(_Section):
+    """Speed, load and charge of the robot itself."""
+
+    block: Literal["self"] = "self"
+
+
+class TargetBlock(_Section):
+    """Where the current target is, in the body frame."""
+
+    block: Literal["target"] = "target"
+    range_m: float = Field(30.0, gt=0, description="Distances are divided by this and cut at 1.")
+
+
+class PathBlock(_Section):
+    """Direction and distance along the static shortest path to the target."""
+
+    block: Literal["path"] = "path"
+    range_m: float = Field(60.0, gt=0, description="The distance is divided by this and cut at 1.")
+
+
+class WindowBlock(_Section):
+    """Cells around the robot: blocked, robots, and targets of robots nearby."""
+
+    block: Literal["window"] = "window"
+    radius: int = Field(2, ge=1, le=15, description="Cells to each side; the window is (2*radius+1) squared.")
+
+
+class LidarBlock(_Section):
+    """Distances to racks, walls and robots around the robot."""
+
+    block: Literal["lidar"] = "lidar"
+    beams: int = Field(36, ge=4, le=720, description="Number of beams over the full circle.")
+    range_m: float = Field(8.0, gt=0, le=100, description="Longest distance in m.")
+
+
+class NeighboursBlock(_Section):
+    """The nearest robots within radio range, nearest first, padded, with a validity flag."""
+
+    block: Literal["neighbours"] = "neighbours"
+    count: int = Field(4, ge=1, le=32, description="Number of robots.")
+    range_m: float = Field(6.0, gt=0, le=1000, description="Radio range in m.")
+
+
+BlockConfig = Annotated[
+    SelfBlock | TargetBlock | PathBlock | WindowBlock | LidarBlock | NeighboursBlock, Field(discriminator="block")
+]
+
+
+class RewardConfig(_Section):
+    """Weights of the reward terms; a term of weight 0 costs nothing."""
+
+    delivery: float = Field(1.0, description="Per load delivered.")
+    pickup: float = Field(0.0, description="Per load fetched.")
+    progress: float = Field(
+        0.0, ge=0, description="Potential-based shaping per cell of remaining path (Ng et al. 1999)."
+    )
+    progress_gamma: float = Field(
+        0.99, gt=0, le=1, description="Discount of the shaping; equal to the learner's gamma."
+    )
+    step: float = Field(0.0, le=0, description="Per step.")
+    blocked: float = Field(0.0, le=0, description="Per move that was refused because of a rack or a robot.")
+    collision: float = Field(0.0, le=0, description="Per contact with a robot or a rack, to each robot concerned.")
+
+
+class ContactConfig(_Section):
+    """What happens when robots would touch each other or a rack."""
+
+    rule: Literal["block", "despawn"] = Field(
+        "block", description="block: the move is refused; despawn: the robots concerned leave the floor."
+    )
+    respawn_after_s: float | None = Field(
+        None, ge=0, description="despawn only: a robot comes back after this time; null: not before the next episode."
+    )
+
+    @model_validator(mode="after")
+    def _respawn_needs_despawn(self) -> Self:
+        if self.rule == "block" and self.respawn_after_s is not None:
+            raise ValueError(
+                f"expected no respawn_after_s with rule 'block', got {self.respawn_after_s}. Use rule 'despawn'."
+            )
+        return self
+
+
+class WarehouseConfig(_Section):
+    """One warehouse."""
+
+    layout: LayoutConfig = Field(description="Floor plan.")
+    fleet: tuple[RoleConfig, ...] = Field(min_length=1, max_length=8, description="The robots, by role.")
+    drive: DriveConfig = Field(default_factory=GridConfig, description="How robots move.")
+    tasks: TaskConfig = Field(default_factory=TaskConfig, description="The work.")
+    observation: tuple[BlockConfig, ...] = Field(
+        default=(SelfBlock(), TargetBlock(), PathBlock(), NeighboursBlock()),
+        min_length=1,
+        description="Blocks of each robot's observation, in order.",
+    )
+    reward: RewardConfig = Field(default_factory=RewardConfig, description="Reward terms.")
+    contact: ContactConfig = Field(default_factory=ContactConfig, description="Contact rule.")
+    mask_blocked_moves: bool = Field(
+        False, description="grid only: the action mask forbids moves into racks and walls."
+    )
+    episode_steps: int = Field(500, ge=1, le=10_000_000, description="Steps until the episode is truncated.")
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        roles = [role.role for role in self.fleet]
+        if len(set(roles)) != len(roles):
+            raise ValueError(f"expected distinct roles in fleet, got {', '.join(roles)}.")
+        blocks = [block.block for block in self.observation]
+        if len(set(blocks)) != len(blocks):
+            raise ValueError(f"expected distinct blocks in observation, got {', '.join(blocks)}.")
+        return self
+
+    @model_validator(mode="after")
+    def _blocks_fit_drive(self) -> Self:
+        blocks = [block.block for block in self.observation]
+        if self.drive.kind == "differential" and self.mask_blocked_moves:
+            raise ValueError("expected mask_blocked_moves false with drive 'differential', got true.")
+        if self.drive.kind == "differential" and "window" in blocks:
+            raise ValueError("expected no 'window' block with drive 'differential', got one. Use 'lidar'.")
+        return self
+
+    @property
+    def num_robots(self) -> int:
+        """Number of robots of all roles."""
+        return sum(role.count for role in self.fleet)

@@ -1,0 +1,123 @@
+"""The floor of a warehouse: free and blocked cells, stations, parking places and chargers.
+
+Every importer (``bridge/maps``) and every inline drawing ends in a
+:class:`Layout`; the simulator, the planners and the renderer start from one.
+Cells are numbered ``row * width + column``; row 0 is the top of a drawing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.errors import LayoutError
+
+__all__ = ["MAX_CELLS", "Layout", "distances_from"]
+
+MAX_CELLS = 1_000_000
+
+_BLOCKED = "#@TOW"
+_FREE = ".GSEPC"
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A grid of square cells.
+
+    Attributes:
+        blocked: (H, W) bool, racks and walls.
+        pickups: (n,) int32, cells where loads are fetched.
+        deliveries: (n,) int32, cells where loads are brought.
+        parking: (n,) int32, cells where robots start and wait for work.
+        chargers: (n,) int32, cells where robots charge.
+        cell_size_m: Edge length of a cell.
+    """
+
+    blocked: NDArray[np.bool_]
+    pickups: NDArray[np.int32]
+    deliveries: NDArray[np.int32]
+    parking: NDArray[np.int32]
+    chargers: NDArray[np.int32]
+    cell_size_m: float = 1.0
+
+    @property
+    def height(self) -> int:
+        """Number of rows."""
+        return int(self.blocked.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return int(self.blocked.shape[1])
+
+    @property
+    def num_free(self) -> int:
+        """Number of cells that a robot may enter."""
+        return int((~self.blocked).sum())
+
+    @classmethod
+    def from_drawing(cls, rows: list[str], cell_size_m: float, where: str) -> Layout:
+        """A layout from rows of characters of equal length.
+
+        ``#`` ``@`` ``T`` ``O`` ``W`` are blocked, ``.`` ``G`` free, ``S`` a pick-up, ``E`` a
+        delivery, ``P`` a parking place and ``C`` a charger. The letters are those of the
+        MovingAI format and of the League of Robot Runners' extension of it.
+
+        Raises:
+            LayoutError: Unequal rows, an unknown character, no free cell, or too many cells.
+        """
+        if not rows or not rows[0]:
+            raise LayoutError(f"{where}: expected at least one row of cells, got none.")
+        width = len(rows[0])
+        if len(rows) * width > MAX_CELLS:
+            raise LayoutError(f"{where}: expected at most {MAX_CELLS} cells, got {len(rows)} x {width}.")
+        for index, row in enumerate(rows):
+            if len(row) != width:
+                raise LayoutError(f"{where}: row {index}: expected {width} characters as in row 0, got {len(row)}.")
+            for column, cell in enumerate(row):
+                if cell not in _BLOCKED and cell not in _FREE:
+                    raise LayoutError(
+                        f"{where}: row {index}, column {column}: expected one of {_BLOCKED + _FREE}, got {cell!r}."
+                    )
+        cells = np.array([list(row) for row in rows])
+        blocked = np.isin(cells, list(_BLOCKED))
+        if blocked.all():
+            raise LayoutError(f"{where}: expected at least one free cell, got none.")
+        found = {mark: np.flatnonzero(cells == mark).astype(np.int32) for mark in "SEPC"}
+        return cls(blocked, found["S"], found["E"], found["P"], found["C"], cell_size_m)
+
+    def to_drawing(self) -> list[str]:
+        """The inverse of :meth:`from_drawing`, with ``#`` for every blocked cell."""
+        cells = np.where(self.blocked, "#", ".").ravel()
+        for mark, places in (("P", self.parking), ("C", self.chargers), ("S", self.pickups), ("E", self.deliveries)):
+            cells[places] = mark
+        return ["".join(row) for row in cells.reshape(self.blocked.shape)]
+
+
+def distances_from(layout: Layout, source: int) -> NDArray[np.int32]:
+    """Length in cells of the shortest 4-connected path from ``source`` to every cell.
+
+    Returns:
+        (H*W,) int32; -1 where there is no path.
+    """
+    height, width = layout.blocked.shape
+    free = ~layout.blocked.ravel()
+    distance = np.full(height * width, -1, np.int32)
+    distance[source] = 0
+    queue = deque([source])
+    while queue:
+        cell = queue.popleft()
+        row, column = divmod(cell, width)
+        for other, inside in (
+            (cell - width, row > 0),
+            (cell + 1, column < width - 1),
+            (cell + width, row < height - 1),
+            (cell - 1, column > 0),
+        ):
+            if inside and free[other] and distance[other] < 0:
+                distance[other] = distance[cell] + 1
+                queue.append(other)
+    return distance

@@ -1,0 +1,1 @@
+"""Learning: what turns a world into a policy."""

@@ -1,0 +1,1 @@
+"""One readable file per algorithm, and the registry of their names."""
