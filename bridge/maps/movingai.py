@@ -1,0 +1,104 @@
+"""The text format of the MovingAI benchmark maps, with the letters of its extensions.
+
+A file is ``type octile``, ``height H``, ``width W``, ``map`` and then H rows of W
+characters; row 0 is the top. The benchmark itself (Stern et al. 2019) has blocked
+(``@ O T W``) and free (``. G S``) cells only. The League of Robot Runners reads ``S`` as
+a pick-up and ``E`` as a delivery; agv-bridge adds ``P`` for a parking place, ``C`` for a
+charger and ``#`` for a blocked cell. What the letters mean stands in
+:meth:`bridge.warehouse.layout.Layout.from_drawing`; this module is about lines.
+"""
+
+from __future__ import annotations
+
+from bridge.errors import LayoutError
+from bridge.warehouse.layout import MAX_CELLS, Layout
+
+__all__ = ["format_movingai", "looks_like_movingai", "parse_movingai"]
+
+_HEADER_LINES = 4
+_LETTERS = frozenset("#@TOW.GSEPC")
+
+
+def looks_like_movingai(text: str) -> bool:
+    """Whether a file of this content means to be a MovingAI map, going by its first word."""
+    return text.lstrip()[:5].rstrip() == "type"
+
+
+def parse_movingai(text: str, cell_size_m: float, where: str) -> Layout:
+    """A layout from the content of a ``.map`` file.
+
+    Args:
+        text: Content of the file; lines end in LF or CRLF, blank lines may follow the last row.
+        cell_size_m: Edge length of a cell in m; the format has none.
+        where: Name of the file for messages.
+
+    Raises:
+        LayoutError: Names the file and the line that is wrong.
+    """
+    lines = text.split("\n")
+    lines = [line.removesuffix("\r") for line in lines]
+    while lines and not lines[-1].strip():
+        lines.pop()
+    _require_word(lines, 0, "type octile", where)
+    height = _read_size(lines, 1, "height", where)
+    width = _read_size(lines, 2, "width", where)
+    if height * width > MAX_CELLS:
+        raise LayoutError(
+            f"{where}: line 3: expected at most {MAX_CELLS} cells, got {height} x {width} = {height * width}. "
+            "Cut the map into smaller ones."
+        )
+    _require_word(lines, 3, "map", where)
+    rows = lines[_HEADER_LINES:]
+    _check_rows(rows, height, width, where)
+    return Layout.from_drawing(rows, cell_size_m, where)
+
+
+def format_movingai(layout: Layout) -> str:
+    """The content of a ``.map`` file; blocked cells become ``@``, which every reader of the format knows."""
+    rows = [row.replace("#", "@") for row in layout.to_drawing()]
+    return "\n".join(["type octile", f"height {layout.height}", f"width {layout.width}", "map", *rows, ""])
+
+
+def _require_word(lines: list[str], index: int, word: str, where: str) -> None:
+    found = lines[index] if index < len(lines) else None
+    if found is None or found.split() != word.split():
+        raise LayoutError(f"{where}: line {index + 1}: expected {word!r}, got {_shown(found)}.")
+
+
+def _read_size(lines: list[str], index: int, key: str, where: str) -> int:
+    found = lines[index] if index < len(lines) else None
+    parts = found.split() if found is not None else []
+    # At most seven digits: MAX_CELLS has as many, and int() never sees a number of unbounded length.
+    if len(parts) != 2 or parts[0] != key or not (parts[1].isdecimal() and parts[1].isascii() and len(parts[1]) <= 7):
+        raise LayoutError(
+            f"{where}: line {index + 1}: expected '{key} N' with N from 1 to {MAX_CELLS}, got {_shown(found)}."
+        )
+    size = int(parts[1])
+    if not 1 <= size <= MAX_CELLS:
+        raise LayoutError(f"{where}: line {index + 1}: expected a {key} from 1 to {MAX_CELLS}, got {size}.")
+    return size
+
+
+def _check_rows(rows: list[str], height: int, width: int, where: str) -> None:
+    for index, row in enumerate(rows[:height]):
+        line = index + _HEADER_LINES + 1
+        if len(row) != width:
+            raise LayoutError(
+                f"{where}: line {line}: expected {width} cells as line 3 says, got {len(row)}. "
+                "Every row has one character per cell and nothing else."
+            )
+        if not _LETTERS.issuperset(row):
+            column = next(place for place, cell in enumerate(row) if cell not in _LETTERS)
+            raise LayoutError(
+                f"{where}: line {line}, character {column + 1}: expected one of "
+                f"{' '.join(sorted(_LETTERS))}, got {row[column]!r}."
+            )
+    if len(rows) != height:
+        line = min(len(rows), height) + _HEADER_LINES + 1
+        raise LayoutError(f"{where}: line {line}: expected {height} rows as line 2 says, got {len(rows)}.")
+
+
+def _shown(line: str | None) -> str:
+    if line is None:
+        return "the end of the file"
+    return repr(line if len(line) <= 40 else line[:40] + "...")
