@@ -1,0 +1,23 @@
+"""The headless player: the built-in simulator behind the real ML-Agents protocol.
+
+It is started exactly like a Unity build and plays the part of the C# package:
+a gRPC client that connects to the trainer, announces its behaviors, sends what
+its agents see and lets them act on the answers. Whatever works with it works,
+as far as the protocol goes, with a Unity scene.
+
+    options  -> what stands on the command line
+    academy  -> the order of operations inside one simulation step
+    agents   -> lives, ids, rewards and observations of one role
+    encoding -> protocol messages of agents, and back
+    communicator, side_channels -> the wire
+    faults   -> failures on request, for tests of the other side
+    build    -> an executable file that trainers start as a Unity build
+"""
+
+from __future__ import annotations
+
+from bridge.unity.player.build import write_build
+from bridge.unity.player.options import PlayerOptions, parse_options
+from bridge.unity.player.session import main, run_player
+
+__all__ = ["PlayerOptions", "main", "parse_options", "run_player", "write_build"]

@@ -1,0 +1,136 @@
+"""One role's agents as protocol messages, and the trainer's actions as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.errors import UnityProtocolError
+from bridge.specs import RoleSpec
+from bridge.unity.messages import COMPRESSION_NONE, ActionSpecProto, BrainParameters, Observation
+
+__all__ = ["AgentInfos", "RoleEncoder"]
+
+_DIMENSION_NONE = 1
+_FLOAT_DATA_FIELD = b"\x22"  # Observation.float_data: field 4, length-delimited
+_DATA_FIELD = b"\x0a"  # FloatData.data: field 1, packed
+
+
+@dataclass(frozen=True)
+class AgentInfos:
+    """What n agents of one role report.
+
+    Attributes:
+        ids: (n,) int32.
+        group_ids: (n,) int32, training area, from 1.
+        rewards: (n,) float32, reward since the agent's last info.
+        observations: (n, F) float32.
+        done: These are terminal infos.
+        max_step_reached: (n,) bool, ended by a limit; only where ``done``.
+        action_mask: (n, M) bool, True = allowed; None where nothing is said about masks.
+    """
+
+    ids: NDArray[np.int32]
+    group_ids: NDArray[np.int32]
+    rewards: NDArray[np.float32]
+    observations: NDArray[np.float32]
+    done: bool
+    max_step_reached: NDArray[np.bool_]
+    action_mask: NDArray[np.bool_] | None
+
+
+class RoleEncoder:
+    """Writes a role's messages: one behavior, one vector sensor named after the observation layout."""
+
+    def __init__(self, role: RoleSpec) -> None:
+        self.behavior_name = f"{role.name}?team=0"
+        self.sensor_name = f"agv_{role.observation.digest}"
+        self._action = role.action
+        self._num_bytes = 4 * role.observation.size
+        constant = Observation(
+            shape=[role.observation.size],
+            compression_type=COMPRESSION_NONE,
+            dimension_properties=[_DIMENSION_NONE],
+            name=self.sensor_name,
+        ).SerializeToString()
+        float_data_header = _DATA_FIELD + _varint(self._num_bytes)
+        # All observations of a role are these bytes followed by the values.
+        self._observation_head = (
+            constant + _FLOAT_DATA_FIELD + _varint(len(float_data_header) + self._num_bytes) + float_data_header
+        )
+
+    def brain_parameters(self) -> Any:
+        """The message that announces the behavior."""
+        return BrainParameters(
+            brain_name=self.behavior_name,
+            is_training=True,
+            action_spec=ActionSpecProto(
+                num_continuous_actions=self._action.num_continuous,
+                num_discrete_actions=self._action.num_branches,
+                discrete_branch_sizes=self._action.discrete_branches,
+            ),
+        )
+
+    def append(self, target: Any, infos: AgentInfos) -> None:
+        """Add one message per agent to a ``ListAgentInfoProto``."""
+        values = np.ascontiguousarray(infos.observations, dtype="<f4").tobytes()
+        # The wire says True = forbidden.
+        forbidden = None if infos.action_mask is None else (~infos.action_mask).tolist()
+        columns = (
+            infos.ids.tolist(),
+            infos.group_ids.tolist(),
+            infos.rewards.tolist(),
+            infos.max_step_reached.tolist(),
+        )
+        start = 0
+        for index, (agent_id, group_id, reward, limit) in enumerate(zip(*columns, strict=True)):
+            info = target.value.add(
+                id=agent_id, group_id=group_id, reward=reward, done=infos.done, max_step_reached=limit
+            )
+            if forbidden is not None:
+                info.action_mask.extend(forbidden[index])
+            stop = start + self._num_bytes
+            info.observations.add().MergeFromString(self._observation_head + values[start:stop])
+            start = stop
+
+    def decode_actions(self, actions: Any, num_asked: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """The actions of the agents that were asked, in the order in which they asked; more are ignored.
+
+        Args:
+            actions: A ``ListAgentActionProto``.
+            num_asked: Number n of agents.
+
+        Returns:
+            (n, C) float32 and (n, B) int32.
+
+        Raises:
+            UnityProtocolError: Too few actions, or actions of another size.
+        """
+        chosen = list(actions.value[:num_asked])
+        if len(chosen) < num_asked:
+            raise UnityProtocolError(
+                f"player: behavior {self.behavior_name!r}: expected actions for {num_asked} agents, got {len(chosen)}."
+            )
+        widths = (self._action.num_continuous, self._action.num_branches)
+        for action in chosen:
+            found = (len(action.continuous_actions), len(action.discrete_actions))
+            if found != widths:
+                raise UnityProtocolError(
+                    f"player: behavior {self.behavior_name!r}: expected {widths[0]} continuous and {widths[1]} "
+                    f"discrete actions for an agent, got {found[0]} and {found[1]}."
+                )
+        continuous = np.array([list(action.continuous_actions) for action in chosen], np.float32)
+        discrete = np.array([list(action.discrete_actions) for action in chosen], np.int32)
+        return continuous.reshape(num_asked, widths[0]), discrete.reshape(num_asked, widths[1])
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

@@ -1,0 +1,103 @@
+"""A player from start to exit code.
+
+Exit codes: 0 the trainer asked to quit or is gone (a Unity build quits
+silently too), 1 an error while playing, 2 nothing to play (no scenario, no
+port, no trainer; a Unity build would run inference), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from bridge.errors import AgvBridgeError, ScenarioError
+from bridge.registry import open_world
+from bridge.scenario import load_scenario
+from bridge.unity.player.academy import Academy
+from bridge.unity.player.communicator import Communicator, NoTrainerError
+from bridge.unity.player.log import PlayerLog
+from bridge.unity.player.options import PlayerOptions, parse_options
+from bridge.unity.player.side_channels import SideChannels
+
+__all__ = ["main", "run_player"]
+
+_INFERENCE = "A Unity build would run inference instead; this player has nothing to do."
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a player with Unity's command line.
+
+    Args:
+        argv: Arguments without the program's name.
+
+    Returns:
+        The exit code; see the module's docstring.
+    """
+    try:
+        options = parse_options(argv)
+    except AgvBridgeError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return run_player(options)
+
+
+def run_player(options: PlayerOptions) -> int:
+    """Run a player until one side quits, and return its exit code."""
+    with PlayerLog(options.log_file) as log:
+        log.write(
+            f"agv-bridge player {version('agv-bridge')}: ML-Agents package {options.package_version}, "
+            f"communication {options.communication_version}"
+        )
+        for argument in options.ignored:
+            log.write(f"Ignored argument {argument!r}")
+        if options.port is None:
+            log.write(f"No usable --mlagents-port. {_INFERENCE}")
+            return 2
+        try:
+            return _play(options, options.port, log)
+        except NoTrainerError as error:
+            log.write(f"{error} {_INFERENCE}")
+            return 2
+        except ScenarioError as error:
+            log.write(str(error))
+            return 2
+        except AgvBridgeError as error:
+            log.exception(error)
+            return 1
+        except Exception as error:
+            log.exception(error)
+            raise
+
+
+def _play(options: PlayerOptions, port: int, log: PlayerLog) -> int:
+    scenario = load_scenario(options.scenario)
+    if scenario.world == "unity":
+        raise ScenarioError(
+            f"{scenario.path}: world: expected a world that the player can simulate, got 'unity'. "
+            "Give the player the scenario that its build stands for."
+        )
+    # Everything that can be wrong with the scenario is found before the trainer is disturbed.
+    world = open_world(scenario)
+    log.write(f"Scenario {scenario.name} ({scenario.path})")
+    communicator = Communicator(port, log)
+    try:
+        connection = communicator.connect(options.package_version, options.communication_version)
+        if connection is None:
+            return 0
+        settings, first_input = connection
+        channels = SideChannels(log)
+        channels.process(first_input.side_channel)
+        num_areas = options.num_areas or max(settings.num_areas, 1)
+        roster = world.roster(num_areas, first_env=options.first_env)
+        try:
+            # The protocol's seed is a signed 32-bit integer, the simulator's is not negative.
+            seed = settings.seed & 0xFFFFFFFF
+            return Academy(roster, communicator, channels, seed, options, log).run()
+        finally:
+            roster.close()
+    except KeyboardInterrupt:
+        communicator.say_goodbye()
+        return 130
+    finally:
+        communicator.close()
