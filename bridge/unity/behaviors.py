@@ -1,0 +1,147 @@
+"""What is fixed about a behavior: its observations and its actions.
+
+The protocol describes actions when a behavior appears, but observations only
+in each agent's data; so a behavior is made from both, from the first agent
+that comes with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bridge.errors import SpecMismatchError, UnityProtocolError
+from bridge.specs import ActionSpec
+from bridge.unity import mlagents_types as mlagents
+
+__all__ = ["Behavior", "SensorSpec"]
+
+MAX_NAME_LENGTH: Final = 1024
+MAX_SENSORS: Final = 1024
+MAX_VALUES: Final = 16 * 1024 * 1024
+MAX_ACTION_SIZE: Final = 65536
+
+
+@dataclass(frozen=True)
+class SensorSpec:
+    """One observation of an agent.
+
+    Attributes:
+        name: Name of the sensor in Unity.
+        shape: Shape of its values; one dimension for a vector.
+        dimension_properties: ML-Agents' flags, one per dimension.
+        observation_type: 0 for an ordinary observation, 1 for a goal signal.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dimension_properties: tuple[int, ...]
+    observation_type: int
+
+    @property
+    def size(self) -> int:
+        """Number of float32 values."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Behavior:
+    """Agents that are driven by one policy.
+
+    Attributes:
+        name: Name on the wire, ``<name>?team=<team>``.
+        sensors: The observations, in the order of the wire.
+        action: The action; its continuous values are in [-1, 1].
+    """
+
+    name: str
+    sensors: tuple[SensorSpec, ...]
+    action: ActionSpec
+
+    @property
+    def role(self) -> str:
+        """The name without the team."""
+        return self.name.partition("?team=")[0]
+
+    @property
+    def observation_size(self) -> int:
+        """Number of float32 values of all sensors together."""
+        return sum(sensor.size for sensor in self.sensors)
+
+    @classmethod
+    def from_messages(cls, parameters: Any, agent: Any) -> Behavior:
+        """A behavior from its ``BrainParameters`` and the ``AgentInfo`` of one of its agents.
+
+        Raises:
+            UnityProtocolError: A size, a shape or a name is out of bounds, or an observation is not a vector.
+        """
+        name = parameters.brain_name
+        where = f"behavior {name[:MAX_NAME_LENGTH]!r}"
+        if not 0 < len(name) <= MAX_NAME_LENGTH:
+            raise UnityProtocolError(f"{where}: expected a name of 1 to {MAX_NAME_LENGTH} characters, got {len(name)}.")
+        if len(agent.observations) > MAX_SENSORS:
+            raise UnityProtocolError(
+                f"{where}: expected at most {MAX_SENSORS} observations, got {len(agent.observations)}."
+            )
+        sensors = tuple(_sensor(observation, where) for observation in agent.observations)
+        if sum(sensor.size for sensor in sensors) > MAX_VALUES:
+            raise UnityProtocolError(f"{where}: expected at most {MAX_VALUES} observed values, got more.")
+        return cls(name, sensors, _action_spec(parameters, where))
+
+    def to_mlagents(self) -> Any:
+        """The ``BehaviorSpec`` of ``mlagents_envs``."""
+        observations = [
+            mlagents.ObservationSpec(
+                shape=sensor.shape,
+                dimension_property=tuple(mlagents.DimensionProperty(value) for value in sensor.dimension_properties),
+                observation_type=mlagents.ObservationType(sensor.observation_type),
+                name=sensor.name,
+            )
+            for sensor in self.sensors
+        ]
+        return mlagents.BehaviorSpec(
+            observations, mlagents.ActionSpec(self.action.num_continuous, self.action.discrete_branches)
+        )
+
+
+def _sensor(observation: Any, where: str) -> SensorSpec:
+    name, shape = observation.name, tuple(observation.shape)
+    if len(name) > MAX_NAME_LENGTH:
+        raise UnityProtocolError(f"{where}: expected a sensor name of at most {MAX_NAME_LENGTH} characters, got more.")
+    if len(shape) != 1:
+        raise UnityProtocolError(
+            f"{where}: sensor {name!r}: expected a vector observation, got the shape {shape}. "
+            "Buffer and visual observations are not supported yet: use vector sensors."
+        )
+    if not 0 < shape[0] <= MAX_VALUES:
+        raise UnityProtocolError(f"{where}: sensor {name!r}: expected 1 to {MAX_VALUES} values, got {shape[0]}.")
+    properties = tuple(observation.dimension_properties) or (0,) * len(shape)
+    if len(properties) != len(shape) or not all(0 <= value < 8 for value in properties):
+        raise UnityProtocolError(
+            f"{where}: sensor {name!r}: expected a property of 0 to 7 per dimension, got {properties}."
+        )
+    if observation.observation_type not in (0, 1):
+        raise UnityProtocolError(
+            f"{where}: sensor {name!r}: expected observation type 0 or 1, got {observation.observation_type}."
+        )
+    return SensorSpec(name, shape, properties, observation.observation_type)
+
+
+def _action_spec(parameters: Any, where: str) -> ActionSpec:
+    spec = parameters.action_spec
+    branches = tuple(spec.discrete_branch_sizes)
+    sizes = (spec.num_continuous_actions, *branches)
+    if min(sizes) < 0 or sum(sizes) > MAX_ACTION_SIZE or 0 in branches:
+        raise UnityProtocolError(
+            f"{where}: expected sizes >= 1 and at most {MAX_ACTION_SIZE} together, got {sizes[0]} continuous actions "
+            f"and branches {branches[:8]}."
+        )
+    if len(branches) != spec.num_discrete_actions:
+        raise UnityProtocolError(
+            f"{where}: expected {spec.num_discrete_actions} branch sizes as announced, got {len(branches)}."
+        )
+    try:
+        return ActionSpec(sizes[0], branches)
+    except SpecMismatchError as error:
+        raise UnityProtocolError(f"{where}: expected at least one action, got none.") from error
