@@ -44,9 +44,10 @@ def throughput_bound(config: WarehouseConfig, layout: Layout) -> ThroughputBound
 
     The cost of a transport from ``p`` to ``d`` is at least ``empty(p) + path(p, d)`` steps. The
     empty leg starts where a robot has become free, so ``empty(p)`` is the path to ``p`` from the
-    delivery or parking place *nearest* to it (a lower bound for any dispatch). Two things favour
-    the fleet and are granted to it: its first empty leg costs nothing, and of the transports that
-    have arrived it may leave the dearest ones waiting, as many as ``tasks.open``.
+    delivery or parking place *nearest* to it (a lower bound for any dispatch), and is 0 where robots
+    despawn, because they may come back anywhere. Two things favour the fleet and are granted to
+    it: the first empty leg costs nothing, and of the transports that have arrived it may leave the
+    dearest ones waiting, as many as ``tasks.open``.
 
     It bounds the expectation over the random transports; a single episode may lie above it by chance.
 
@@ -57,6 +58,8 @@ def throughput_bound(config: WarehouseConfig, layout: Layout) -> ThroughputBound
         raise SpecMismatchError(f"throughput_bound: expected drive 'grid', got {config.drive.kind!r}.")
     legs = np.stack([distances_from(layout, int(cell)) for cell in layout.pickups])  # (P, cells)
     empty = legs[:, np.union1d(layout.deliveries, layout.parking)].min(axis=1)  # (P,)
+    if config.contact.rule == "despawn":
+        empty = np.zeros_like(empty)
     costs = np.sort((empty[:, None] + legs[:, layout.deliveries]).ravel()).astype(np.float64)
     steps = config.episode_steps
     robot_steps = config.num_robots * (steps + float(empty.max()))
@@ -86,7 +89,7 @@ def _most_transports(costs: NDArray[np.float64], robot_steps: float, left_over: 
         arrived = transports + left_over
         return float(arrived * np.interp(transports / arrived, shares, totals))
 
-    low, high = 0.0, robot_steps / max(costs[0], 1.0) + 1.0
+    low, high = 0.0, robot_steps / float(costs[0])
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if spent(middle) <= robot_steps else (low, middle)

@@ -1,0 +1,240 @@
+"""Pictures of a running warehouse, drawn without a display.
+
+Reads the simulator through :class:`bridge.warehouse.view.WarehouseView` only, and works for
+robots that move from cell to cell and for robots that drive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from bridge.errors import SpecMismatchError
+from bridge.warehouse.layout import Layout
+from bridge.warehouse.view import WarehouseView
+
+__all__ = ["render_rgb", "write_gif"]
+
+Rgb = tuple[int, int, int]
+Point = tuple[float, float]
+
+_OVERSAMPLING = 2  # drawn this much larger and scaled down: smooth edges
+_TARGET_PX = 760  # longer side of a picture, unless the cells would be too large or too small for it
+_MIN_CELL_PX, _MAX_CELL_PX = 4, 40
+_MIN_LABEL_PX = 14  # robots get numbers and stations letters from this cell size on
+_CAPTION_PX = 22
+
+_FLOOR: Rgb = (247, 247, 244)
+_LINES: Rgb = (228, 228, 222)
+_RACK: Rgb = (92, 101, 115)
+_RACK_EDGE: Rgb = (66, 74, 87)
+_INK: Rgb = (45, 50, 58)
+_LOAD: Rgb = (255, 196, 61)
+_PICKUP: Rgb = (190, 225, 196)
+_DELIVERY: Rgb = (247, 199, 160)
+_PARKING: Rgb = (216, 220, 230)
+_CHARGER: Rgb = (250, 232, 150)
+# Told apart by people with any kind of colour vision (Okabe and Ito 2008).
+_ROLES: tuple[Rgb, ...] = (
+    (0, 114, 178),
+    (213, 94, 0),
+    (0, 158, 115),
+    (204, 121, 167),
+    (86, 180, 233),
+    (148, 103, 189),
+    (120, 120, 60),
+    (90, 90, 90),
+)
+
+
+def render_rgb(simulator: WarehouseView, env_index: int = 0, cell_px: int | None = None) -> NDArray[np.uint8]:
+    """Draw one environment as it is now.
+
+    Racks are dark; pick-ups green, deliveries orange, parking places grey, chargers yellow.
+    Robots have the colour of their role and the number of their slot in it; a yellow box is a
+    load, a thin line leads to the target, a bar shows the heading of a robot that drives.
+
+    Args:
+        simulator: The running warehouse.
+        env_index: Which of its environments.
+        cell_px: Edge length of a cell in the picture; None: chosen for a picture of about 760 pixels.
+
+    Returns:
+        (h, w, 3) uint8.
+
+    Raises:
+        SpecMismatchError: There is no such environment, or the cells are too small to be drawn.
+    """
+    num_envs = simulator.cells.shape[0]
+    if not 0 <= env_index < num_envs:
+        raise SpecMismatchError(f"render_rgb: expected an env_index from 0 to {num_envs - 1}, got {env_index}.")
+    layout = simulator.layout
+    if cell_px is None:
+        cell_px = min(max(_TARGET_PX // max(layout.height, layout.width), _MIN_CELL_PX), _MAX_CELL_PX)
+    if not 2 <= cell_px <= 200:
+        raise SpecMismatchError(f"render_rgb: expected a cell_px from 2 to 200, got {cell_px}.")
+    picture = _floor_picture(layout, cell_px).copy()
+    _draw_targets(picture, simulator, env_index, cell_px)
+    _draw_robots(picture, simulator, env_index, cell_px)
+    small = picture.resize((layout.width * cell_px, layout.height * cell_px), Image.Resampling.BOX)
+    return np.asarray(_with_caption(small, _caption(simulator, env_index)))
+
+
+def write_gif(frames: Iterable[NDArray[np.uint8]], path: Path, fps: float) -> None:
+    """Write frames as an animated GIF that repeats for ever.
+
+    Args:
+        frames: (h, w, 3) uint8 each, all of one size.
+        path: File to write; its folder must exist.
+        fps: Frames per second, from 1 to 50 (viewers play faster ones slowly).
+
+    Raises:
+        SpecMismatchError: No frames, frames of different sizes, or a speed out of range.
+    """
+    if not 1 <= fps <= 50:
+        raise SpecMismatchError(f"write_gif: expected an fps from 1 to 50, got {fps}.")
+    pictures = [Image.fromarray(frame) for frame in frames]
+    if not pictures:
+        raise SpecMismatchError("write_gif: expected at least one frame, got none.")
+    for index, picture in enumerate(pictures):
+        if picture.size != pictures[0].size:
+            raise SpecMismatchError(
+                f"write_gif: expected frames of {pictures[0].size} pixels, got {picture.size} in frame {index}."
+            )
+    # One palette for all frames: no flicker, and what does not change costs nothing.
+    palette = pictures[len(pictures) // 2].quantize(colors=128, method=Image.Quantize.MEDIANCUT)
+    flat = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
+    flat[0].save(path, format="GIF", save_all=True, append_images=flat[1:], duration=round(1000 / fps), loop=0)
+
+
+@lru_cache(maxsize=4)
+def _floor_picture(layout: Layout, cell_px: int) -> Image.Image:
+    """Everything that does not move, oversampled."""
+    cell = cell_px * _OVERSAMPLING
+    picture = Image.new("RGB", (layout.width * cell, layout.height * cell), _FLOOR)
+    draw = ImageDraw.Draw(picture)
+    if cell_px >= 8:
+        for column in range(1, layout.width):
+            draw.line([(column * cell, 0), (column * cell, picture.height)], _LINES)
+        for row in range(1, layout.height):
+            draw.line([(0, row * cell), (picture.width, row * cell)], _LINES)
+    for row, column in np.argwhere(layout.blocked).tolist():
+        draw.rectangle(_square(row, column, cell, 0), _RACK)
+    _draw_rack_edges(draw, layout, cell)
+    for letter, colour, places in (
+        ("P", _PARKING, layout.parking),
+        ("C", _CHARGER, layout.chargers),
+        ("S", _PICKUP, layout.pickups),
+        ("E", _DELIVERY, layout.deliveries),
+    ):
+        for place in places.tolist():
+            row, column = divmod(place, layout.width)
+            draw.rounded_rectangle(_square(row, column, cell, cell // 12), cell // 6, colour)
+            if cell_px >= _MIN_LABEL_PX:
+                shade = (colour[0] * 3 // 4, colour[1] * 3 // 4, colour[2] * 3 // 4)
+                middle = ((column + 0.5) * cell, (row + 0.5) * cell)
+                draw.text(middle, letter, shade, _font(cell * 2 // 5), anchor="mm")
+    return picture
+
+
+def _draw_rack_edges(draw: ImageDraw.ImageDraw, layout: Layout, cell: int) -> None:
+    """A line wherever a rack meets the floor."""
+    width = max(1, cell // 14)
+    blocked = layout.blocked
+    for row, column in np.argwhere(blocked[1:] != blocked[:-1]).tolist():
+        draw.line([(column * cell, (row + 1) * cell), ((column + 1) * cell, (row + 1) * cell)], _RACK_EDGE, width)
+    for row, column in np.argwhere(blocked[:, 1:] != blocked[:, :-1]).tolist():
+        draw.line([((column + 1) * cell, row * cell), ((column + 1) * cell, (row + 1) * cell)], _RACK_EDGE, width)
+
+
+def _draw_targets(picture: Image.Image, simulator: WarehouseView, env: int, cell_px: int) -> None:
+    """A thin line from every robot with a transport to its target."""
+    cell = cell_px * _OVERSAMPLING
+    overlay = Image.new("RGBA", picture.size, (0, 0, 0, 0))
+    draw = ImageDraw.Draw(overlay)
+    shown = simulator.alive[env] & simulator.has_task[env]
+    for colour, role in _coloured_roles(simulator):
+        for robot in range(role.start, role.stop):
+            if shown[robot]:
+                row, column = divmod(int(simulator.goal_cells[env, robot]), simulator.layout.width)
+                target = ((column + 0.5) * cell, (row + 0.5) * cell)
+                draw.line([_centre(simulator, env, robot, cell), target], (*colour, 110), max(1, cell // 18))
+                dot = max(1.0, cell / 9)
+                draw.ellipse([target[0] - dot, target[1] - dot, target[0] + dot, target[1] + dot], (*colour, 170))
+    picture.paste(overlay, (0, 0), overlay)
+
+
+def _draw_robots(picture: Image.Image, simulator: WarehouseView, env: int, cell_px: int) -> None:
+    cell = cell_px * _OVERSAMPLING
+    draw = ImageDraw.Draw(picture)
+    drives = simulator.config.drive.kind == "differential"
+    for (colour, role), config in zip(_coloured_roles(simulator), simulator.config.fleet, strict=True):
+        radius = max(config.radius_m / simulator.layout.cell_size_m * cell, _OVERSAMPLING * 1.5)
+        for robot in range(role.start, role.stop):
+            if not simulator.alive[env, robot]:
+                continue
+            x, y = _centre(simulator, env, robot, cell)
+            disc = [x - radius, y - radius, x + radius, y + radius]
+            draw.ellipse(disc, colour, (255, 255, 255), max(1, cell // 24))
+            if simulator.loaded[env, robot]:
+                half = radius * 0.62
+                draw.rounded_rectangle([x - half, y - half, x + half, y + half], radius / 6, _LOAD)
+            if drives:
+                _draw_heading(draw, (x, y), radius, float(simulator.heading_rad[env, robot]))
+            if cell_px >= _MIN_LABEL_PX:
+                ink = _INK if simulator.loaded[env, robot] else (255, 255, 255)
+                draw.text((x, y), str(robot - role.start), ink, _font(round(radius * 0.95)), anchor="mm")
+
+
+def _draw_heading(draw: ImageDraw.ImageDraw, centre: Point, radius: float, heading_rad: float) -> None:
+    """A bar across the front of the robot's rim; y points down in a picture, up on the floor."""
+    x, y = math.cos(heading_rad), -math.sin(heading_rad)
+    ends = [(centre[0] + x * radius * share, centre[1] + y * radius * share) for share in (0.7, 1.35)]
+    draw.line(ends, _INK, max(2, round(radius / 4)))
+
+
+def _coloured_roles(simulator: WarehouseView) -> list[tuple[Rgb, slice]]:
+    return [(_ROLES[index % len(_ROLES)], place) for index, place in enumerate(simulator.role_slices.values())]
+
+
+def _centre(simulator: WarehouseView, env: int, robot: int, cell: int) -> Point:
+    """Centre of a robot in pixels of the oversampled picture."""
+    x_m, y_m = simulator.positions_m[env, robot]
+    scale = cell / simulator.layout.cell_size_m
+    return float(x_m) * scale, simulator.layout.height * cell - float(y_m) * scale
+
+
+def _square(row: int, column: int, cell: int, margin: int) -> list[int]:
+    return [
+        column * cell + margin,
+        row * cell + margin,
+        (column + 1) * cell - 1 - margin,
+        (row + 1) * cell - 1 - margin,
+    ]
+
+
+def _caption(simulator: WarehouseView, env: int) -> str:
+    drive = simulator.config.drive
+    step_s = drive.step_s * (drive.decision_steps if drive.kind == "differential" else 1)
+    alive = simulator.alive[env]
+    loaded = int((alive & simulator.loaded[env]).sum())
+    return f"{int(simulator.steps[env]) * step_s:.0f} s   {int(alive.sum())} robots, {loaded} loaded"
+
+
+def _with_caption(picture: Image.Image, caption: str) -> Image.Image:
+    framed = Image.new("RGB", (picture.width, picture.height + _CAPTION_PX), (255, 255, 255))
+    framed.paste(picture, (0, 0))
+    draw = ImageDraw.Draw(framed)
+    draw.text((6, picture.height + _CAPTION_PX // 2), caption, _INK, _font(13), anchor="lm")
+    return framed
+
+
+@lru_cache(maxsize=32)
+def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(max(size, 6))
