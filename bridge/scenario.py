@@ -7,19 +7,18 @@ All faults of a file are reported together.
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterable
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
 
 from bridge.errors import ScenarioError
 from bridge.registry import world_kind, world_kinds
+from bridge.scenario_faults import describe_faults, did_you_mean
 
 __all__ = [
     "MAX_SCENARIO_BYTES",
@@ -106,7 +105,7 @@ def find_scenario(name_or_path: str | Path) -> Path:
         return shipped[str(name_or_path)]
     raise ScenarioError(
         f"scenario: expected a file or one of the shipped scenarios {', '.join(shipped)}, "
-        f"got {str(name_or_path)!r}.{_did_you_mean(str(name_or_path), shipped)}"
+        f"got {str(name_or_path)!r}.{did_you_mean(str(name_or_path), shipped)}"
     )
 
 
@@ -123,18 +122,7 @@ def load_scenario(name_or_path: str | Path) -> Scenario:
     header = _validate(_Header, data, path, "", faults)
     kind_name = data.get("world")
     kinds = {kind.name: kind for kind in world_kinds()}
-    if isinstance(kind_name, str) and kind_name not in kinds:
-        faults.append(
-            f"{path}: world: expected one of {', '.join(kinds)}, got {kind_name!r}.{_did_you_mean(kind_name, kinds)}"
-        )
-    known = [*(field.alias or key for key, field in _Header.model_fields.items()), str(kind_name)]
-    for key in data:
-        if key in kinds and key != kind_name:
-            faults.append(f"{path}: {key}: expected no section of another world than {kind_name!r}, got one.")
-        elif key not in known:
-            faults.append(
-                f"{path}: {key}: expected one of the keys {', '.join(known)}.{_did_you_mean(str(key), known)}"
-            )
+    faults.extend(_key_faults(data, path, kind_name, list(kinds)))
     config = None
     if isinstance(kind_name, str) and kind_name in kinds:
         config = _validate(world_kind(kind_name).config_model(), data.get(kind_name, {}), path, kind_name, faults)
@@ -169,15 +157,22 @@ def resolve_inside(folder: Path, relative: str, where: str) -> Path:
     Raises:
         ScenarioError: The path leaves the folder, or there is no such file.
     """
-    path = (folder / relative).resolve()
-    if Path(relative).is_absolute() or not path.is_relative_to(folder.resolve()):
+    try:
+        path = (folder / relative).resolve()
+        is_inside = not Path(relative).is_absolute() and path.is_relative_to(folder.resolve())
+        is_file = is_inside and path.is_file()
+        beside = [] if is_file or not is_inside else sorted(p.name for p in path.parent.glob("*") if p.is_file())
+    except (OSError, ValueError) as error:
+        raise ScenarioError(f"{where}: expected the path of a file, got {relative!r} ({error}).") from error
+    if not is_inside:
         raise ScenarioError(
             f"{where}: expected a path inside the scenario's folder, got {relative!r}. "
             "Put the file beside the scenario."
         )
-    if not path.is_file():
-        beside = sorted(p.name for p in path.parent.glob("*") if p.is_file()) if path.parent.is_dir() else []
-        raise ScenarioError(f"{where}: expected a file, got {relative!r}.{_did_you_mean(path.name, beside)}")
+    if not is_file:
+        raise ScenarioError(
+            f"{where}: expected a file in {folder}, got {relative!r}, which is none.{did_you_mean(path.name, beside)}"
+        )
     return path
 
 
@@ -195,36 +190,91 @@ def scenario_json_schema() -> dict[str, Any]:
     return schema
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
-    size = path.stat().st_size
-    if size > MAX_SCENARIO_BYTES:
-        raise ScenarioError(f"{path}: expected at most {MAX_SCENARIO_BYTES} bytes, got {size}.")
+def _key_faults(data: dict[Any, Any], path: Path, kind_name: Any, kinds: list[str]) -> list[str]:
+    """Faults of the top-level keys that the header's model leaves to us."""
+    faults: list[str] = []
+    if isinstance(kind_name, str) and kind_name not in kinds:
+        hint = did_you_mean(kind_name, kinds)
+        faults.append(f"{path}: world: expected one of {', '.join(kinds)}, got {kind_name!r}.{hint}")
+    known = [field.alias or key for key, field in _Header.model_fields.items()]
+    # Without a known kind of world, any world's section may be meant.
+    sections = [kind_name] if kind_name in kinds else kinds
+    for key in data:
+        if key in known or key in sections:
+            continue
+        if key in kinds:
+            faults.append(
+                f"{path}: {key}: expected no section of another world than {kind_name!r}, got one. "
+                "Remove it, or change 'world'."
+            )
+        else:
+            allowed = [*known, *sections]
+            hint = did_you_mean(str(key), allowed)
+            faults.append(f"{path}: {key}: expected one of the keys {', '.join(allowed)}, got {key!r}.{hint}")
+    return faults
+
+
+def _read_yaml(path: Path) -> dict[Any, Any]:
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_StrictLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            content = file.read(MAX_SCENARIO_BYTES + 1)
+        if len(content) > MAX_SCENARIO_BYTES:
+            raise ScenarioError(
+                f"{path}: expected at most {MAX_SCENARIO_BYTES} bytes, got more. Is it a scenario file?"
+            )
+        data = yaml.load(content.decode("utf-8-sig"), Loader=_StrictLoader)
+    except OSError as error:
+        raise ScenarioError(f"{path}: expected a file that can be read, got: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path}: expected text in UTF-8, got byte {error.start} of another encoding.") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+        raise ScenarioError(f"{path}: {place}expected YAML, got: {error.problem or error.context}.") from error
+    except yaml.YAMLError as error:
         raise ScenarioError(f"{path}: expected YAML, got: {error}") from error
+    except RecursionError as error:
+        raise ScenarioError(f"{path}: expected YAML that is nested a few levels deep, got too many levels.") from error
     if not isinstance(data, dict):
-        raise ScenarioError(f"{path}: expected a mapping with the key 'world', got {type(data).__name__}.")
+        found = "an empty file" if data is None else f"a {type(data).__name__}"
+        raise ScenarioError(
+            f"{path}: expected a mapping with the keys 'schema' and 'world', got {found}. "
+            "See docs/scenarios.md for an example."
+        )
     return data
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML without aliases (no exponential blow-up) and without repeated keys."""
+    """YAML without aliases (no exponential blow-up) and without repeated keys, whose 1e-3 is a number."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(None, None, "aliases are not allowed", mark)
+            raise yaml.composer.ComposerError(
+                None, None, "an alias, which scenarios may not have; repeat what it stands for", mark
+            )
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a key that is a list or a mapping", key_node.start_mark
+                )
             key = self.construct_object(key_node, deep=True)
             if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"repeated key {key!r}", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} for the second time", key_node.start_mark
+                )
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+# YAML 1.1, which PyYAML reads, wants a dot and a sign in 1.0e-3; people and YAML 1.2 do not.
+_StrictLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
 
 
 def _validate(model: type[Model], data: Any, path: Path, section: str, faults: list[str]) -> Model | None:
@@ -232,72 +282,5 @@ def _validate(model: type[Model], data: Any, path: Path, section: str, faults: l
         # JSON mode: strict about types, yet a YAML list may fill a tuple and 1 may fill a float.
         return model.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
-        faults.extend(_fault(path, section, detail, model) for detail in error.errors())
+        faults.extend(describe_faults(error, model, data, path, section))
         return None
-
-
-def _fault(path: Path, section: str, detail: ErrorDetails, model: type[BaseModel]) -> str:
-    key = _dotted(section, detail["loc"])
-    kind, found = detail["type"], detail["input"]
-    if kind == "extra_forbidden":
-        siblings = _field_names(model, detail["loc"][:-1])
-        hint = _did_you_mean(str(detail["loc"][-1]), siblings)
-        return f"{path}: {key}: expected one of the keys {', '.join(siblings)}, got {detail['loc'][-1]!r}.{hint}"
-    if kind == "missing":
-        return f"{path}: {key}: expected a value, got none. Add the key."
-    expected = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ").removeprefix("a valid ")
-    if kind == "value_error":
-        return f"{path}: {key}: {expected}"
-    return f"{path}: {key}: expected {expected}, got {found!r}."
-
-
-def _dotted(section: str, location: Iterable[int | str]) -> str:
-    key = section
-    for part in location:
-        key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else str(part)
-    return key
-
-
-def _field_names(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """Names of the keys allowed at a location, found through the model's JSON schema."""
-    schema = model.model_json_schema(by_alias=True)
-    definitions = schema.get("$defs", {})
-    nodes = [schema]
-    for part in location:
-        nodes = [child for node in nodes for child in _children(node, part, definitions)]
-    names: list[str] = []
-    for node in _expand(nodes, definitions):
-        names.extend(name for name in node.get("properties", {}) if name not in names)
-    return names
-
-
-def _children(node: dict[str, Any], part: int | str, definitions: dict[str, Any]) -> list[dict[str, Any]]:
-    children: list[dict[str, Any]] = []
-    for choice in _expand([node], definitions):
-        if isinstance(part, int):
-            children.extend([choice["items"]] if isinstance(choice.get("items"), dict) else [])
-        elif part in choice.get("properties", {}):
-            children.append(choice["properties"][part])
-        elif isinstance(choice.get("additionalProperties"), dict):
-            children.append(choice["additionalProperties"])
-        elif part in choice.get("discriminator", {}).get("mapping", {}):
-            children.append({"$ref": choice["discriminator"]["mapping"][part]})
-    return children
-
-
-def _expand(nodes: list[dict[str, Any]], definitions: dict[str, Any]) -> list[dict[str, Any]]:
-    """References followed and unions opened."""
-    expanded: list[dict[str, Any]] = []
-    for node in nodes:
-        if "$ref" in node:
-            expanded.extend(_expand([definitions[node["$ref"].rsplit("/", 1)[-1]]], definitions))
-            continue
-        expanded.append(node)
-        for union in ("anyOf", "oneOf", "allOf"):
-            expanded.extend(_expand(node.get(union, []), definitions))
-    return expanded
-
-
-def _did_you_mean(found: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(found, list(known), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
