@@ -8,19 +8,23 @@ that comes with it.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
 from bridge.errors import SpecMismatchError, UnityProtocolError
-from bridge.specs import ActionSpec
+from bridge.specs import ActionSpec, RoleSpec
 from bridge.unity import mlagents_types as mlagents
 
-__all__ = ["Behavior", "SensorSpec"]
+__all__ = ["Behavior", "SensorSpec", "require_role"]
 
 MAX_NAME_LENGTH: Final = 1024
 MAX_SENSORS: Final = 1024
 MAX_VALUES: Final = 16 * 1024 * 1024
 MAX_ACTION_SIZE: Final = 65536
+
+LAYOUT_SENSOR: Final = re.compile(r"agv_([0-9a-f]{16})(?:_\d+)?", re.ASCII)
+"""Name of a sensor that carries an observation layout: the layout's digest, and a number where it has several."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,34 @@ class Behavior:
         ]
         return mlagents.BehaviorSpec(
             observations, mlagents.ActionSpec(self.action.num_continuous, self.action.discrete_branches)
+        )
+
+
+def require_role(behavior: Behavior, role: RoleSpec) -> None:
+    """Raise unless a behavior has the role's observation and action.
+
+    Raises:
+        SpecMismatchError: Says what differs.
+    """
+    where = f"UnityRoster: behavior {behavior.name!r}"
+    for sensor in behavior.sensors:
+        match = LAYOUT_SENSOR.fullmatch(sensor.name)
+        if match is not None and match[1] != role.observation.digest:
+            raise SpecMismatchError(
+                f"{where}: expected the observation layout {role.observation.digest} (agv-bridge scenarios show), "
+                f"got {match[1]}. The player runs another scenario, or another version of it."
+            )
+    if behavior.observation_size != role.observation.size:
+        raise SpecMismatchError(
+            f"{where}: expected {role.observation.size} observed values, got {behavior.observation_size}. "
+            "Use the scenario that the player was built for."
+        )
+    mine = (role.action.num_continuous, role.action.discrete_branches)
+    its = (behavior.action.num_continuous, behavior.action.discrete_branches)
+    if mine != its:
+        raise SpecMismatchError(
+            f"{where}: expected {mine[0]} continuous values and branches {mine[1]}, got {its[0]} and {its[1]}. "
+            "Use the scenario that the player was built for."
         )
 
 

@@ -1,0 +1,92 @@
+"""Which agent lives in which slot.
+
+Unity numbers agents as they are enabled and never uses a number twice;
+trainers want the same slots in every step. A :class:`SlotTable` gives each
+agent of a role a slot in its environment and finds it again by its id:
+
+- An agent that comes back under its id gets its slot back, if nobody has taken it.
+- A new agent gets the lowest slot that is free; slots whose agents are about to
+  come back (in the same exchange, or after a reset) are taken last.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.errors import SpecMismatchError
+from bridge.specs import RoleSpec
+
+__all__ = ["Place", "SlotTable"]
+
+Place = tuple[int, int]
+"""Environment and slot."""
+
+
+class SlotTable:
+    """The slots of one role.
+
+    Args:
+        role: The role.
+        num_envs: Number of environments E.
+
+    Attributes:
+        living: (E, A) bool, an agent lives in the slot.
+    """
+
+    def __init__(self, role: RoleSpec, num_envs: int) -> None:
+        self._role = role
+        self.living: NDArray[np.bool_] = np.zeros((num_envs, role.num_slots), np.bool_)
+        self._expected: NDArray[np.bool_] = np.zeros_like(self.living)
+        self._places: dict[int, Place] = {}
+        self._owners: dict[Place, int] = {}
+
+    def living_place(self, agent_id: int) -> Place | None:
+        """Where an agent lives; None if it does not."""
+        place = self._places.get(agent_id)
+        return place if place is not None and self.living[place] else None
+
+    def settle(self, agent_id: int, env: int) -> Place:
+        """Give an agent a slot and let it live there.
+
+        Raises:
+            SpecMismatchError: All slots of the environment are taken.
+        """
+        place = self._places.get(agent_id)
+        if place is None or place[0] != env or self.living[place]:
+            place = (env, self._free_slot(agent_id, env))
+        previous = self._owners.get(place)
+        if previous is not None and previous != agent_id:
+            del self._places[previous]
+        self._places[agent_id] = place
+        self._owners[place] = agent_id
+        self.living[place] = True
+        self._expected[place] = False
+        return place
+
+    def end(self, place: Place, *, comes_back: bool) -> None:
+        """End the life in a slot; ``comes_back`` keeps the slot for its agent while there are others."""
+        self.living[place] = False
+        self._expected[place] = comes_back
+
+    def end_all(self, *, forget: bool) -> None:
+        """End all lives; with ``forget``, slots are given anew, else agents that lived get theirs back."""
+        self._expected[:] = self.living & (not forget)
+        self.living[:] = False
+        if forget:
+            self._places.clear()
+            self._owners.clear()
+
+    def known_ids(self) -> set[int]:
+        """Ids of all agents that have a slot, living or not."""
+        return set(self._places)
+
+    def _free_slot(self, agent_id: int, env: int) -> int:
+        free = ~self.living[env]
+        if not free.any():
+            raise SpecMismatchError(
+                f"role {self._role.name!r}, environment {env}: expected at most {self._role.num_slots} living agents, "
+                f"got agent {agent_id} as one more. Raise the role's number of slots."
+            )
+        unclaimed = free & ~self._expected[env]
+        return int((unclaimed if unclaimed.any() else free).argmax())
