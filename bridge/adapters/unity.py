@@ -113,7 +113,8 @@ class UnityWorld:
 
         options = RosterOptions(
             time_scale=self._config.time_scale,
-            reports_episodes=self._config.player == HEADLESS,
+            # The headless player reports the figures of its world, if that has any.
+            reports_episodes=self._config.player == HEADLESS and bool(self.spec.metrics),
             first_env=first_env,
         )
         session = self._session(first_env, num_envs)
