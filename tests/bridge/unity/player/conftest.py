@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -59,6 +60,10 @@ class RawTrainer:
         if isinstance(request, Exception):
             raise request
         return request
+
+    def is_idle(self) -> bool:
+        """Whether no request waits to be looked at."""
+        return self._requests.empty()
 
     def fail(self, error: Exception) -> None:
         """Let the test see an error of a player of the same process at once."""
@@ -123,6 +128,69 @@ def start_player(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[byte
     for process in running:
         process.kill()
         process.wait(WAIT_S)
+
+
+SMALL = """
+schema: 1
+world: warehouse
+warehouse:
+  layout:
+    grid: |
+      ........
+      .S.##.E.
+      P..##..P
+      .S.##.E.
+      ........
+  fleet:
+    - {role: carrier, count: 3}
+  mask_blocked_moves: true
+  reward: {delivery: 1.0, pickup: 0.5, progress: 0.05, blocked: -0.02}
+  episode_steps: 30
+"""
+
+CROWDED = """
+schema: 1
+world: warehouse
+warehouse:
+  layout:
+    grid: |
+      S..E
+      ....
+      P..P
+  fleet:
+    - {role: carrier, count: 5}
+  reward: {delivery: 1.0, collision: -1.0}
+  contact: {rule: despawn, respawn_after_s: 3}
+  mask_blocked_moves: true
+  episode_steps: 40
+"""
+
+
+@pytest.fixture
+def small_scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    return path
+
+
+@pytest.fixture
+def crowded_scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "crowded.yaml"
+    path.write_text(CROWDED)
+    return path
+
+
+@pytest.fixture
+def wait_for_log(tmp_path: Path) -> Callable[[str], None]:
+    """Waits until the player process has logged a text."""
+
+    def wait(text: str) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while text not in (tmp_path / "Player.log").read_text():
+            assert time.monotonic() < deadline, f"not logged: {text}"
+            time.sleep(0.02)
+
+    return wait
 
 
 def scripted_spec(num_slots: int = 2) -> WorldSpec:
