@@ -1,0 +1,74 @@
+"""``world: warehouse``: the built-in simulator behind rosters and PettingZoo's parallel API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bridge.roster import RosterArrays
+from bridge.specs import WorldSpec
+from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.layout import Layout
+from bridge.warehouse.loading import load_layout
+from bridge.warehouse.spec import warehouse_spec
+from bridge.warehouse.validation import check_warehouse
+
+if TYPE_CHECKING:
+    from pettingzoo import ParallelEnv
+
+    from bridge.warehouse.simulator import WarehouseSimulator
+
+__all__ = ["WarehouseConfig", "WarehouseWorld"]
+
+
+class WarehouseWorld:
+    """One warehouse scenario; a :class:`bridge.registry.World`.
+
+    Args:
+        config: The ``warehouse:`` section.
+        folder: Folder of the scenario file.
+
+    Raises:
+        ScenarioError: The layout cannot be read, or tasks cannot be done on it.
+    """
+
+    def __init__(self, config: WarehouseConfig, folder: Path) -> None:
+        self._config = config
+        self._layout = load_layout(config, folder)
+        check_warehouse(config, self._layout, "warehouse")
+        self._spec = warehouse_spec(config, self._layout)
+
+    @property
+    def spec(self) -> WorldSpec:
+        """What the world looks like."""
+        return self._spec
+
+    @property
+    def config(self) -> WarehouseConfig:
+        """The ``warehouse:`` section."""
+        return self._config
+
+    @property
+    def layout(self) -> Layout:
+        """The floor plan."""
+        return self._layout
+
+    def roster(self, num_envs: int, *, first_env: int = 0, arrays: RosterArrays | None = None) -> WarehouseSimulator:
+        """``num_envs`` warehouses stepped together; see :class:`bridge.registry.World`."""
+        from bridge.warehouse.simulator import WarehouseSimulator
+
+        return WarehouseSimulator(self._config, self._layout, num_envs, first_env=first_env, arrays=arrays)
+
+    def parallel_env(self, render_mode: str | None = None) -> ParallelEnv[str, Any, Any]:
+        """One warehouse behind PettingZoo's parallel API; robots that left come back at the next reset.
+
+        ``render_mode`` is None or ``"rgb_array"``.
+        """
+        from bridge.parallel_env import RosterParallelEnv
+        from bridge.warehouse.render import render_rgb
+        from bridge.warehouse.simulator import WarehouseSimulator
+
+        simulator = WarehouseSimulator(self._config, self._layout, 1, respawn=False)
+        return RosterParallelEnv(
+            simulator, name="warehouse", render=lambda: render_rgb(simulator, 0), render_mode=render_mode
+        )

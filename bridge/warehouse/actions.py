@@ -1,0 +1,67 @@
+"""Taking the actions of one role, and finding those that the world cannot take."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.jit import kernel
+
+__all__ = ["take_continuous", "take_moves"]
+
+Bool = NDArray[np.bool_]
+
+
+@kernel
+def take_moves(actions: NDArray[np.int32], asked: Bool, mask: Bool, first: int, taken: NDArray[np.int32]) -> int:
+    """Copy the moves of one role to the robot axis.
+
+    Args:
+        actions: (E, A, 1) int32.
+        asked: (E, A) bool, robots whose action counts.
+        mask: (E, A, 5) bool, True = allowed.
+        first: Slot of the role's first robot on the robot axis.
+        taken: (E, N) int32, written; 0 (stay) for robots that were not asked.
+
+    Returns:
+        ``env * A + slot`` of the first robot whose move is out of range or masked, or -1.
+    """
+    num_envs, num_slots = asked.shape
+    wrong = -1
+    for env in range(num_envs):
+        for slot in range(num_slots):
+            move = actions[env, slot, 0]
+            taken[env, first + slot] = 0
+            if asked[env, slot]:
+                if 0 <= move < mask.shape[2] and mask[env, slot, move]:
+                    taken[env, first + slot] = move
+                elif wrong < 0:
+                    wrong = env * num_slots + slot
+    return wrong
+
+
+@kernel
+def take_continuous(actions: NDArray[np.float32], asked: Bool, first: int, taken: NDArray[np.float32]) -> int:
+    """Copy the continuous actions of one role to the robot axis.
+
+    Args:
+        actions: (E, A, C) float32.
+        asked: (E, A) bool, robots whose action counts.
+        first: Slot of the role's first robot on the robot axis.
+        taken: (E, N, C) float32, written; 0 for robots that were not asked.
+
+    Returns:
+        ``env * A + slot`` of the first robot with a value outside [-1, 1] or NaN, or -1.
+    """
+    num_envs, num_slots = asked.shape
+    wrong = -1
+    for env in range(num_envs):
+        for slot in range(num_slots):
+            for index in range(actions.shape[2]):
+                value = actions[env, slot, index]
+                if not asked[env, slot]:
+                    value = np.float32(0.0)
+                elif not abs(value) <= 1.0 and wrong < 0:
+                    wrong = env * num_slots + slot
+                taken[env, first + slot, index] = value
+    return wrong

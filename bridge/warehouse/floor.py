@@ -1,0 +1,160 @@
+"""A layout prepared for the kernels: moves, goals, shortest paths and places to start from.
+
+Computed once per simulator. Every pick-up, delivery, parking place and
+charger is a *goal* with a row in the route table. An entry of the table packs
+what a robot in a cell needs to know about its way to a goal into one number:
+``distance << 4 | directions``, where bit ``d - 1`` of ``directions`` is set if
+move ``d`` (up, right, down, left) brings it one cell nearer.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.jit import kernel
+from bridge.warehouse.layout import Layout
+
+__all__ = ["MAX_ROUTE_BYTES", "Floor", "goal_cells", "make_floor", "make_moves", "route_table_bytes"]
+
+Int32 = NDArray[np.int32]
+Routes = NDArray[np.uint16] | NDArray[np.uint32]
+
+MAX_ROUTE_BYTES: Final = 1 << 30
+
+_LONGEST_SHORT = 0xFFF
+
+
+class Floor(NamedTuple):
+    """Arrays that every kernel may read and none may write; G goals, cells = H * W.
+
+    Attributes:
+        width: Number of columns.
+        height: Number of rows.
+        cell_size_m: Edge length of a cell.
+        moves: (cells, 5) int32, where each move leads; the cell itself where a rack or wall is in the way.
+        blocked: (cells,) bool, racks and walls.
+        goal_cell: (G,) int32, cell of each goal.
+        routes: (G, cells) uint16 or uint32, packed route table; all bits set where there is no path.
+        pickups: (n,) int32, goals where loads are fetched.
+        deliveries: (n,) int32, goals where loads are brought.
+        parking: (n,) int32, goals where robots wait.
+        start_cells: (n,) int32, cells where robots may start: parking places, then free cells without a station.
+        num_parking: Number of parking places at the front of ``start_cells``.
+        bound_cells: No robot's remaining way (to a pick-up and on to a delivery, or to a
+            parking place) is longer than this.
+    """
+
+    width: int
+    height: int
+    cell_size_m: float
+    moves: Int32
+    blocked: NDArray[np.bool_]
+    goal_cell: Int32
+    routes: Routes
+    pickups: Int32
+    deliveries: Int32
+    parking: Int32
+    start_cells: Int32
+    num_parking: int
+    bound_cells: float
+
+
+def goal_cells(layout: Layout) -> Int32:
+    """Every cell that a robot can be sent to, ascending: (G,) int32."""
+    return np.unique(np.concatenate([layout.pickups, layout.deliveries, layout.parking, layout.chargers]))
+
+
+def route_table_bytes(layout: Layout) -> int:
+    """Upper bound on the memory of the route table."""
+    return len(goal_cells(layout)) * layout.blocked.size * 4
+
+
+def make_moves(layout: Layout) -> Int32:
+    """Where each move leads from each cell: (H*W, 5) int32, in the order stay, up, right, down, left."""
+    height, width = layout.blocked.shape
+    cells = np.arange(height * width, dtype=np.int32).reshape(height, width)
+    moves = np.repeat(cells[:, :, None], 5, axis=2)
+    moves[1:, :, 1] = cells[:-1, :]
+    moves[:, :-1, 2] = cells[:, 1:]
+    moves[:-1, :, 3] = cells[1:, :]
+    moves[:, 1:, 4] = cells[:, :-1]
+    flat = moves.reshape(-1, 5)
+    barred = layout.blocked.ravel()[flat] | layout.blocked.ravel()[:, None]
+    return np.where(barred, cells.reshape(-1, 1), flat).astype(np.int32)
+
+
+def make_floor(layout: Layout) -> Floor:
+    """Prepare a layout that :func:`bridge.warehouse.validation.check_warehouse` has accepted."""
+    moves = make_moves(layout)
+    goals = goal_cells(layout)
+    routes = _route_table(moves, goals)
+    reachable = routes[0] != np.iinfo(routes.dtype).max
+    stations = np.concatenate([layout.pickups, layout.deliveries, layout.chargers])
+    others = reachable.copy()
+    others[stations] = False
+    others[layout.parking] = False
+    rows = {name: np.searchsorted(goals, getattr(layout, name)) for name in ("pickups", "deliveries", "parking")}
+    distances = (routes >> 4).astype(np.int64)
+    to_pickup = distances[rows["pickups"]][:, reachable].max()
+    to_delivery = distances[rows["deliveries"]][:, layout.pickups].max()
+    to_parking = distances[rows["parking"]][:, reachable].max() if len(layout.parking) else 0
+    return Floor(
+        width=layout.width,
+        height=layout.height,
+        cell_size_m=float(layout.cell_size_m),
+        moves=moves,
+        blocked=layout.blocked.ravel().copy(),
+        goal_cell=goals,
+        routes=routes,
+        pickups=rows["pickups"].astype(np.int32),
+        deliveries=rows["deliveries"].astype(np.int32),
+        parking=rows["parking"].astype(np.int32),
+        start_cells=np.concatenate([layout.parking, np.flatnonzero(others).astype(np.int32)]),
+        num_parking=len(layout.parking),
+        # A robot between two cell centres may have one more cell to go than the cell that it is in.
+        bound_cells=float(max(to_pickup + to_delivery, to_parking) + 1),
+    )
+
+
+def _route_table(moves: Int32, goals: Int32) -> Routes:
+    # No path is longer than twice the longest path from one goal: short enough for 12 bits, or not.
+    probe = np.full((1, len(moves)), np.iinfo(np.uint32).max, np.uint32)
+    _fill_routes(moves, goals[:1], probe)
+    distances = probe[probe != np.iinfo(np.uint32).max] >> 4
+    dtype = np.uint16 if 2 * int(distances.max()) < _LONGEST_SHORT else np.uint32
+    table = np.full((len(goals), len(moves)), np.iinfo(dtype).max, dtype)
+    _fill_routes(moves, goals, table)
+    return table
+
+
+@kernel
+def _fill_routes(moves: Int32, goals: Int32, routes: Routes) -> None:
+    """Breadth-first search from every goal, then packing; entries without a path are left as they are."""
+    cells = len(moves)
+    distance = np.empty(cells, np.int32)
+    queue = np.empty(cells, np.int32)
+    for goal in range(len(goals)):
+        distance[:] = -1
+        distance[goals[goal]] = 0
+        queue[0] = goals[goal]
+        head, tail = 0, 1
+        while head < tail:
+            cell = queue[head]
+            head += 1
+            for move in range(1, 5):
+                other = moves[cell, move]
+                if distance[other] < 0:
+                    distance[other] = distance[cell] + 1
+                    queue[tail] = other
+                    tail += 1
+        for cell in range(cells):
+            if distance[cell] < 0:
+                continue
+            entry = distance[cell] << 4
+            for move in range(1, 5):
+                if distance[moves[cell, move]] == distance[cell] - 1:
+                    entry |= 1 << (move - 1)
+            routes[goal, cell] = entry

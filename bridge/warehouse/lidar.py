@@ -1,0 +1,231 @@
+"""The observation block of a flat laser scanner: distances to racks, walls and robots.
+
+Exact for the simulated geometry: blocked cells are merged into few
+rectangles, and for every cell there is a list of those in range, so a beam is
+cut by some seven boxes instead of being marched through cells; the outer
+walls are the exit distance of the floor's rectangle, robots are circles. All
+beams of a robot are cut by one box, or one circle, at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.jit import kernel
+from bridge.warehouse.fleet import Fleet, Pose
+from bridge.warehouse.layout import Layout
+from bridge.warehouse.neighbours import Buckets
+
+__all__ = ["LidarPlace", "Walls", "make_beams", "make_walls", "merge_blocked", "observe_lidar"]
+
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+Int32 = NDArray[np.int32]
+
+_PARALLEL: Final = np.float32(1e-9)
+
+
+class LidarPlace(NamedTuple):
+    """Where the block lies in an observation, its number of beams, and its range."""
+
+    at: int
+    beams: int
+    range_m: float
+
+
+class Walls(NamedTuple):
+    """What beams hit besides robots.
+
+    Attributes:
+        width_m: Width of the floor.
+        height_m: Height of the floor.
+        boxes: (B, 4) float64, left, bottom, right, top in m.
+        start: (cells + 1,) int32, where each cell's list begins in ``near``.
+        near: int32, boxes in range of each cell, cell after cell.
+    """
+
+    width_m: float
+    height_m: float
+    boxes: Float64
+    start: Int32
+    near: Int32
+
+
+def make_beams(count: int) -> Float32:
+    """(2, count) float32, cosine and sine of the beams, counter-clockwise from straight ahead."""
+    angles = 2.0 * np.pi * np.arange(count) / count
+    return np.stack([np.cos(angles), np.sin(angles)]).astype(np.float32)
+
+
+def merge_blocked(blocked: NDArray[np.bool_]) -> Int32:
+    """Cover all blocked cells by disjoint rectangles, greedily: as wide as possible, then as high as possible.
+
+    Returns:
+        (B, 4) int32, first row, first column, row behind the last, column behind the last.
+    """
+    left_over = blocked.copy()
+    boxes = []
+    for row, column in np.argwhere(blocked):
+        if not left_over[row, column]:
+            continue
+        free = np.flatnonzero(~left_over[row, column:])
+        width = int(free[0]) if len(free) else blocked.shape[1] - column
+        bottom = row + 1
+        while bottom < blocked.shape[0] and left_over[bottom, column : column + width].all():
+            bottom += 1
+        left_over[row:bottom, column : column + width] = False
+        boxes.append((row, column, bottom, column + width))
+    return np.array(boxes, np.int32).reshape(-1, 4)
+
+
+def make_walls(layout: Layout, range_m: float) -> Walls:
+    """Rectangles of a floor, and the list of those in range of any point of each cell."""
+    size, height, width = layout.cell_size_m, layout.height, layout.width
+    merged = merge_blocked(layout.blocked)
+    reach = int(np.ceil(range_m / size))
+    cells, boxes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for index, (top, left, bottom, right) in enumerate(merged):
+        # A square margin of whole cells around the box: no point outside it is within range.
+        rows = np.arange(max(top - reach, 0), min(bottom + reach, height))
+        columns = np.arange(max(left - reach, 0), min(right + reach, width))
+        # Gaps between cell and box, in cells; touching cells have none.
+        gap_y = np.maximum(np.maximum(top - rows - 1, rows - bottom), 0)
+        gap_x = np.maximum(np.maximum(left - columns - 1, columns - right), 0)
+        near = np.hypot(gap_y[:, None], gap_x[None, :]) * size <= range_m
+        found = (rows[:, None] * width + columns[None, :])[near]
+        cells.append(found)
+        boxes.append(np.full(len(found), index))
+    cell, box = np.concatenate(cells), np.concatenate(boxes)
+    order = np.argsort(cell, kind="stable")
+    start = np.zeros(height * width + 1, np.int32)
+    np.cumsum(np.bincount(cell, minlength=height * width), out=start[1:])
+    metres = np.stack([merged[:, 1], height - merged[:, 2], merged[:, 3], height - merged[:, 0]], axis=1) * size
+    return Walls(width * size, height * size, metres.astype(np.float64), start, box[order].astype(np.int32))
+
+
+@kernel
+def observe_lidar(
+    fleet: Fleet,
+    pose: Pose,
+    radius: Float64,
+    walls: Walls,
+    buckets: Buckets,
+    beams: Float32,
+    lidar: LidarPlace,
+    first: int,
+    envs: NDArray[np.bool_],
+    observations: Float32,
+) -> None:
+    """Write the block: distance from the robot's centre along each beam, divided by the range; 1 for nothing.
+
+    Args:
+        fleet: ``cell`` and ``alive`` of robots.
+        pose: Where robots are.
+        radius: (N,) float64, footprints in m.
+        walls: Racks and walls.
+        buckets: Robots by place; the edge is at least the range plus the largest radius.
+        beams: (2, beams) float32, of :func:`make_beams`.
+        lidar: Where and what.
+        first: Slot of the role's first robot on the robot axis.
+        envs: (E,) bool, environments to treat.
+        observations: (E, A, F) float32, written.
+    """
+    rays = np.empty((4, lidar.beams), np.float32)
+    hits = np.empty(lidar.beams, np.float32)
+    scale = np.float32(1.0 / lidar.range_m)
+    for env in range(len(envs)):
+        if not envs[env]:
+            continue
+        for slot in range(observations.shape[1]):
+            robot = first + slot
+            if not fleet.alive[env, robot]:
+                continue
+            x, y = pose.x[env, robot], pose.y[env, robot]
+            _turn_beams(pose.cos[env, robot], pose.sin[env, robot], beams, rays)
+            _cut_by_outer_walls(walls, x, y, lidar.range_m, rays, hits)
+            cell = fleet.cell[env, robot]
+            for index in range(walls.start[cell], walls.start[cell + 1]):
+                _cut_by_box(walls.boxes[walls.near[index]], x, y, rays, hits)
+            _cut_by_robots(buckets, radius, env, robot, x, y, lidar.range_m, rays, hits)
+            for beam in range(lidar.beams):
+                observations[env, slot, lidar.at + beam] = hits[beam] * scale
+
+
+@kernel
+def _turn_beams(cos: np.float32, sin: np.float32, beams: Float32, rays: Float32) -> None:
+    """Directions of the beams in the floor frame, and their inverses; no component is exactly 0."""
+    for beam in range(beams.shape[1]):
+        ux = cos * beams[0, beam] - sin * beams[1, beam]
+        uy = sin * beams[0, beam] + cos * beams[1, beam]
+        ux = _PARALLEL if abs(ux) < _PARALLEL else ux
+        uy = _PARALLEL if abs(uy) < _PARALLEL else uy
+        rays[0, beam] = ux
+        rays[1, beam] = uy
+        rays[2, beam] = np.float32(1.0) / ux
+        rays[3, beam] = np.float32(1.0) / uy
+
+
+@kernel
+def _cut_by_outer_walls(walls: Walls, x: float, y: float, range_m: float, rays: Float32, hits: Float32) -> None:
+    left, right = np.float32(-x), np.float32(walls.width_m - x)
+    bottom, top = np.float32(-y), np.float32(walls.height_m - y)
+    longest = np.float32(range_m)
+    for beam in range(len(hits)):
+        along_x = max(left * rays[2, beam], right * rays[2, beam])
+        along_y = max(bottom * rays[3, beam], top * rays[3, beam])
+        hits[beam] = min(longest, min(along_x, along_y))
+
+
+@kernel
+def _cut_by_box(box: Float64, x: float, y: float, rays: Float32, hits: Float32) -> None:
+    """Slab test of one box against all beams; the robot's centre is never inside."""
+    left, right = np.float32(box[0] - x), np.float32(box[2] - x)
+    bottom, top = np.float32(box[1] - y), np.float32(box[3] - y)
+    for beam in range(len(hits)):
+        x1, x2 = left * rays[2, beam], right * rays[2, beam]
+        y1, y2 = bottom * rays[3, beam], top * rays[3, beam]
+        enter = max(min(x1, x2), min(y1, y2))
+        leave = min(max(x1, x2), max(y1, y2))
+        shorter = min(hits[beam], enter)
+        hits[beam] = shorter if (enter <= leave) & (enter >= np.float32(0.0)) else hits[beam]
+
+
+@kernel
+def _cut_by_robots(
+    buckets: Buckets,
+    radius: Float64,
+    env: int,
+    robot: int,
+    x: float,
+    y: float,
+    range_m: float,
+    rays: Float32,
+    hits: Float32,
+) -> None:
+    row, column = int(y / buckets.edge_m), int(x / buckets.edge_m)
+    left, right = max(column - 1, 0), min(column + 1, buckets.columns - 1)
+    for line in range(max(row - 1, 0), min(row + 2, buckets.rows)):
+        begin = buckets.start[env, line * buckets.columns + left]
+        end = buckets.start[env, line * buckets.columns + right + 1]
+        for place in range(begin, end):
+            other = buckets.robot[env, place]
+            dx, dy = buckets.x[env, place] - np.float32(x), buckets.y[env, place] - np.float32(y)
+            reach = np.float32(range_m + radius[other])
+            if other != robot and dx * dx + dy * dy < reach * reach:
+                _cut_by_circle(dx, dy, np.float32(radius[other]), rays, hits)
+
+
+@kernel
+def _cut_by_circle(dx: np.float32, dy: np.float32, radius: np.float32, rays: Float32, hits: Float32) -> None:
+    """One circle against all beams; the robot's centre is never inside."""
+    for beam in range(len(hits)):
+        along = dx * rays[0, beam] + dy * rays[1, beam]
+        # Squared distance of the centre from the beam, free of the cancellation of |d|^2 - along^2.
+        across = dx * rays[1, beam] - dy * rays[0, beam]
+        inside = radius * radius - across * across
+        distance = along - np.sqrt(max(inside, np.float32(0.0)))
+        shorter = min(hits[beam], distance)
+        hits[beam] = shorter if (inside >= np.float32(0.0)) & (along > np.float32(0.0)) else hits[beam]

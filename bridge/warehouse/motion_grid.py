@@ -1,0 +1,202 @@
+"""Moves from cell to cell, and the rule that settles conflicts.
+
+Rule ``block``. All robots wish at once; then, in this order:
+
+1. A move into a rack or wall is refused, and so is every move of a robot
+   whose battery is empty (that one is not counted as refused).
+2. Two robots that wish to change places are both refused.
+3. Of several robots that wish for one cell, the first in this step's right of
+   way wins: the slots counted up from an offset that is drawn anew for every
+   step. The others are refused.
+4. A winner moves if its cell is free or is vacated in the same step, and is
+   refused otherwise. Chains of robots that follow each other move as a whole,
+   and so do cycles of three or more.
+
+Because every cell has at most one winner, the winners form chains and pure
+cycles, so step 4 visits every robot once: the rule costs O(N). Two robots
+never share a cell and never pass through each other.
+
+Rule ``despawn``. Nobody yields: robots that would end up in one cell, that
+would change places, or that drive into a rack or wall, leave the floor; the
+others move. A robot that hits a rack counts as standing in its cell.
+
+Contacts are measured afterwards, from the cells before and after the step and
+not from the rule's verdicts, so that a fault of the rule would show.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.jit import kernel
+from bridge.warehouse.fleet import Fleet, Outcome, Pose
+from bridge.warehouse.floor import Floor
+from bridge.warehouse.random_streams import draw
+
+__all__ = ["move_on_grid"]
+
+Int32 = NDArray[np.int32]
+
+_STAYS: Final = 0
+_UNKNOWN: Final = 1
+_MOVES: Final = 2
+_ON_PATH: Final = 3
+
+
+@kernel
+def move_on_grid(
+    floor: Floor,
+    fleet: Fleet,
+    pose: Pose,
+    outcome: Outcome,
+    actions: Int32,
+    keys: NDArray[np.uint64],
+    steps: Int32,
+    despawn: bool,
+    step_s: float,
+) -> None:
+    """Move all robots by one step.
+
+    Args:
+        floor: The floor plan.
+        fleet: ``cell`` is advanced.
+        pose: ``x``, ``y``, ``vx`` and ``vy`` are advanced.
+        outcome: ``refused``, ``robot_contacts``, ``rack_contacts``, ``leaving`` and ``moved_m`` are written.
+        actions: (E, N) int32 in 0..4, read where a robot is alive.
+        keys: (E,) uint64, stream of the right of way.
+        steps: (E,) int32, number of the step in its episode.
+        despawn: Contact rule: robots that would touch leave the floor.
+        step_s: Simulated time of one step.
+    """
+    num_envs, num_robots = fleet.cell.shape
+    cells = len(floor.blocked)
+    before = np.full(cells, -1, np.int32)
+    count = np.zeros(cells, np.int32)
+    claim = np.full(cells, -1, np.int32)
+    wish = np.empty(num_robots, np.int32)
+    end = np.empty(num_robots, np.int32)
+    verdict = np.empty(num_robots, np.int8)
+    path = np.empty(num_robots, np.int32)
+    for env in range(num_envs):
+        cell, alive = fleet.cell[env], fleet.alive[env]
+        for robot in range(num_robots):
+            outcome.refused[env, robot] = False
+            wish[robot] = cell[robot]
+            if alive[robot]:
+                before[cell[robot]] = robot
+                if fleet.charge[env, robot] > 0.0:
+                    wish[robot] = floor.moves[cell[robot], actions[env, robot]]
+        if despawn:
+            end[:] = wish
+        else:
+            first = int(draw(keys[env], int(steps[env])) % np.uint64(num_robots))
+            _settle(cell, alive, wish, first, before, claim, verdict, path, end)
+        for robot in range(num_robots):
+            hit = alive[robot] and fleet.charge[env, robot] > 0.0
+            hit = hit and actions[env, robot] != 0 and wish[robot] == cell[robot]
+            outcome.refused[env, robot] = not despawn and (hit or end[robot] != wish[robot])
+            outcome.rack_contacts[env, robot] = alive[robot] and (floor.blocked[end[robot]] or (despawn and hit))
+        _measure_contacts(cell, alive, end, before, count, outcome.robot_contacts[env])
+        for robot in range(num_robots):
+            before[cell[robot]] = -1
+            contacts = outcome.robot_contacts[env, robot] + outcome.rack_contacts[env, robot]
+            leaves = despawn and contacts > 0
+            outcome.leaving[env, robot] = leaves
+            moves = alive[robot] and not leaves and end[robot] != cell[robot]
+            outcome.moved_m[env, robot] = floor.cell_size_m if moves else 0.0
+            pose.vx[env, robot] = 0.0
+            pose.vy[env, robot] = 0.0
+            if moves:
+                _enter(floor, pose, env, robot, end[robot], step_s)
+                cell[robot] = end[robot]
+
+
+@kernel
+def _settle(
+    cell: Int32,
+    alive: NDArray[np.bool_],
+    wish: Int32,
+    first: int,
+    occupant: Int32,
+    claim: Int32,
+    verdict: NDArray[np.int8],
+    path: Int32,
+    end: Int32,
+) -> None:
+    """Rule ``block`` in one environment: writes to ``end`` where each robot ends up.
+
+    ``occupant`` and ``claim`` are (cells,) with -1 for nobody; ``claim`` is left as it was found.
+    """
+    num_robots = len(cell)
+    for index in range(num_robots):
+        robot = first + index if first + index < num_robots else first + index - num_robots
+        verdict[robot] = _STAYS
+        if not alive[robot] or wish[robot] == cell[robot]:
+            continue
+        other = occupant[wish[robot]]
+        swaps = other >= 0 and wish[other] == cell[robot]
+        if not swaps and claim[wish[robot]] < 0:
+            claim[wish[robot]] = robot
+            verdict[robot] = _UNKNOWN
+    for start in range(num_robots):
+        if verdict[start] == _UNKNOWN:
+            _follow(start, wish, occupant, verdict, path)
+    for robot in range(num_robots):
+        claim[wish[robot]] = -1
+        end[robot] = wish[robot] if verdict[robot] == _MOVES else cell[robot]
+
+
+@kernel
+def _follow(start: int, wish: Int32, occupant: Int32, verdict: NDArray[np.int8], path: Int32) -> None:
+    """Follow winners from robot to robot until the end of the chain is known, then give all of them its verdict."""
+    length = 0
+    robot = start
+    while True:
+        verdict[robot] = _ON_PATH
+        path[length] = robot
+        length += 1
+        robot = occupant[wish[robot]]
+        # A robot met again closes a cycle: only one winner can wish for its cell, so it is the start.
+        if robot < 0 or verdict[robot] == _ON_PATH:
+            result = _MOVES
+            break
+        if verdict[robot] != _UNKNOWN:
+            result = verdict[robot]
+            break
+    for index in range(length):
+        verdict[path[index]] = result
+
+
+@kernel
+def _measure_contacts(
+    cell: Int32, alive: NDArray[np.bool_], end: Int32, before: Int32, count: Int32, contacts: Int32
+) -> None:
+    """Robots that share a robot's cell after the step, plus one if it changed places with another.
+
+    ``before`` holds the robot in each cell before the step; ``count`` is all zero and is left so.
+    """
+    num_robots = len(cell)
+    for robot in range(num_robots):
+        count[end[robot]] += alive[robot]
+    for robot in range(num_robots):
+        contacts[robot] = 0
+        if alive[robot]:
+            other = before[end[robot]]
+            swapped = other >= 0 and other != robot and end[other] == cell[robot]
+            contacts[robot] = count[end[robot]] - 1 + swapped
+    for robot in range(num_robots):
+        count[end[robot]] = 0
+
+
+@kernel
+def _enter(floor: Floor, pose: Pose, env: int, robot: int, cell: int, step_s: float) -> None:
+    """Put a robot on the centre of a cell next to its own."""
+    x = (cell % floor.width + 0.5) * floor.cell_size_m
+    y = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m
+    pose.vx[env, robot] = (x - pose.x[env, robot]) / step_s
+    pose.vy[env, robot] = (y - pose.y[env, robot]) / step_s
+    pose.x[env, robot] = x
+    pose.y[env, robot] = y

@@ -1,0 +1,187 @@
+"""The observation blocks about the robot itself: ``self``, ``target`` and ``path``.
+
+Nothing here depends on where on the floor a robot is, on the size of the floor
+or on the size of the fleet. The body frame of robots on the grid, which have
+no heading, is the floor frame: x to the right, y up.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.jit import kernel
+from bridge.warehouse.fleet import Fleet, Outcome, Pose
+from bridge.warehouse.floor import Floor
+
+__all__ = ["ACTION_MASK_SIZE", "URGENCY_STEPS", "OwnBlocks", "mask_blocked_moves", "observe_own"]
+
+Float32 = NDArray[np.float32]
+Bool = NDArray[np.bool_]
+
+URGENCY_STEPS = 32.0
+ACTION_MASK_SIZE = 5
+
+
+class OwnBlocks(NamedTuple):
+    """Where the blocks lie in an observation (-1: not used), and what they are scaled by."""
+
+    self_at: int
+    target_at: int
+    path_at: int
+    target_range_m: float
+    path_range_m: float
+    max_speed: float
+    max_turn_rate: float
+
+
+@kernel
+def observe_own(
+    floor: Floor,
+    fleet: Fleet,
+    pose: Pose,
+    outcome: Outcome,
+    blocks: OwnBlocks,
+    turning: bool,
+    first: int,
+    envs: Bool,
+    observations: Float32,
+) -> None:
+    """Write the three blocks, and zeros into the whole observation of slots without a robot.
+
+    Args:
+        floor: The floor plan.
+        fleet: What robots do.
+        pose: Where robots are.
+        outcome: ``refused`` of the last step.
+        blocks: Which blocks, and where.
+        turning: Robots have a heading (differential drive).
+        first: Slot of the role's first robot on the robot axis.
+        envs: (E,) bool, environments to treat.
+        observations: (E, A, F) float32, written.
+    """
+    for env in range(len(envs)):
+        if not envs[env]:
+            continue
+        for slot in range(observations.shape[1]):
+            robot = first + slot
+            row = observations[env, slot]
+            if not fleet.alive[env, robot]:
+                row[:] = 0.0
+                continue
+            if blocks.self_at >= 0:
+                _write_self(fleet, pose, outcome, blocks, turning, env, robot, row)
+            if blocks.target_at >= 0:
+                _write_target(floor, fleet, pose, blocks, turning, env, robot, row)
+            if blocks.path_at >= 0:
+                if turning:
+                    _write_way_points(floor, fleet, pose, blocks, env, robot, row)
+                else:
+                    _write_moves(floor, fleet, blocks, env, robot, row)
+
+
+@kernel
+def _write_self(
+    fleet: Fleet, pose: Pose, outcome: Outcome, blocks: OwnBlocks, turning: bool, env: int, robot: int, row: Float32
+) -> None:
+    at = blocks.self_at
+    if turning:
+        row[at] = pose.speed[env, robot] / blocks.max_speed
+        row[at + 1] = pose.turn_rate[env, robot] / blocks.max_turn_rate
+        at += 2
+    waiting = float(fleet.waiting[env, robot])
+    row[at] = fleet.loaded[env, robot]
+    row[at + 1] = fleet.charge[env, robot]
+    row[at + 2] = fleet.charge[env, robot] <= 0.0
+    row[at + 3] = outcome.refused[env, robot]
+    row[at + 4] = waiting / (waiting + URGENCY_STEPS)
+
+
+@kernel
+def _write_target(
+    floor: Floor, fleet: Fleet, pose: Pose, blocks: OwnBlocks, turning: bool, env: int, robot: int, row: Float32
+) -> None:
+    at = blocks.target_at
+    row[at : at + 6] = 0.0
+    goal = fleet.goal[env, robot]
+    if goal < 0:
+        return
+    cell = floor.goal_cell[goal]
+    dx = (cell % floor.width + 0.5) * floor.cell_size_m - pose.x[env, robot]
+    dy = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m - pose.y[env, robot]
+    distance = np.sqrt(dx * dx + dy * dy)
+    if turning:
+        if distance > 0.0:
+            row[at] = (pose.cos[env, robot] * dx + pose.sin[env, robot] * dy) / distance
+            row[at + 1] = (pose.cos[env, robot] * dy - pose.sin[env, robot] * dx) / distance
+    else:
+        row[at] = min(max(dx / blocks.target_range_m, -1.0), 1.0)
+        row[at + 1] = min(max(dy / blocks.target_range_m, -1.0), 1.0)
+    row[at + 2] = min(distance / blocks.target_range_m, 1.0)
+    row[at + 3] = fleet.pickup[env, robot] >= 0 and not fleet.loaded[env, robot]
+    row[at + 4] = fleet.loaded[env, robot]
+    row[at + 5] = fleet.pickup[env, robot] < 0
+
+
+@kernel
+def _write_moves(floor: Floor, fleet: Fleet, blocks: OwnBlocks, env: int, robot: int, row: Float32) -> None:
+    """Grid: for each move 1 if it shortens the way, -1 if a rack or wall is there, else 0; then the way's length."""
+    at = blocks.path_at
+    cell = fleet.cell[env, robot]
+    route = fleet.route[env, robot]
+    for move in range(1, 5):
+        shortens = route >> (move - 1) & 1
+        row[at + move - 1] = 1.0 if shortens else -1.0 if floor.moves[cell, move] == cell else 0.0
+    row[at + 4] = min((route >> 4) * floor.cell_size_m / blocks.path_range_m, 1.0)
+
+
+@kernel
+def _write_way_points(
+    floor: Floor, fleet: Fleet, pose: Pose, blocks: OwnBlocks, env: int, robot: int, row: Float32
+) -> None:
+    """Differential drive: directions to the next two way-points in the body frame; then the way's length."""
+    at = blocks.path_at
+    row[at : at + 5] = 0.0
+    goal = fleet.goal[env, robot]
+    if goal < 0:
+        return
+    dx = fleet.way_x[env, robot] - pose.x[env, robot]
+    dy = fleet.way_y[env, robot] - pose.y[env, robot]
+    length = np.sqrt(dx * dx + dy * dy)
+    cells = fleet.route[env, robot] >> 4
+    _write_direction(pose, env, robot, dx, dy, row[at : at + 2])
+    row[at + 4] = min((max(cells - 1, 0) * floor.cell_size_m + length) / blocks.path_range_m, 1.0)
+    if cells >= 1:
+        column = int(fleet.way_x[env, robot] / floor.cell_size_m)
+        line = floor.height - 1 - int(fleet.way_y[env, robot] / floor.cell_size_m)
+        cell = line * floor.width + column
+        entry = floor.routes[goal, cell]
+        for move in range(1, 5):
+            if entry >> (move - 1) & 1:
+                cell = floor.moves[cell, move]
+                break
+        dx = (cell % floor.width + 0.5) * floor.cell_size_m - pose.x[env, robot]
+        dy = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m - pose.y[env, robot]
+    _write_direction(pose, env, robot, dx, dy, row[at + 2 : at + 4])
+
+
+@kernel
+def _write_direction(pose: Pose, env: int, robot: int, dx: float, dy: float, direction: Float32) -> None:
+    """Unit vector of (dx, dy) in the body frame; zeros for no way."""
+    length = np.sqrt(dx * dx + dy * dy)
+    if length > 1e-9:
+        direction[0] = (pose.cos[env, robot] * dx + pose.sin[env, robot] * dy) / length
+        direction[1] = (pose.cos[env, robot] * dy - pose.sin[env, robot] * dx) / length
+
+
+@kernel
+def mask_blocked_moves(floor: Floor, fleet: Fleet, first: int, mask: Bool) -> None:
+    """Forbid moves into racks and walls: writes (E, A, 5) bool, all True in slots without a robot."""
+    for env in range(mask.shape[0]):
+        for slot in range(mask.shape[1]):
+            cell = fleet.cell[env, first + slot]
+            mask[env, slot, 0] = True
+            for move in range(1, 5):
+                mask[env, slot, move] = not fleet.alive[env, first + slot] or floor.moves[cell, move] != cell

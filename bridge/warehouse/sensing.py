@@ -1,0 +1,144 @@
+"""All that robots and critics see of a running warehouse: calls the kernel of every block that a scenario uses."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.specs import WorldSpec
+from bridge.warehouse.config import (
+    BlockConfig,
+    DifferentialDriveConfig,
+    LidarBlock,
+    NeighboursBlock,
+    PathBlock,
+    TargetBlock,
+    WarehouseConfig,
+    WindowBlock,
+)
+from bridge.warehouse.fleet import Fleet, Outcome, Pose, Traits
+from bridge.warehouse.floor import Floor
+from bridge.warehouse.layout import Layout
+from bridge.warehouse.lidar import LidarPlace, Walls, make_beams, make_walls, observe_lidar
+from bridge.warehouse.neighbours import NeighbourBlock, make_buckets, observe_neighbours, sort_robots
+from bridge.warehouse.observation import OwnBlocks, observe_own
+from bridge.warehouse.spec import largest_speed
+from bridge.warehouse.state import write_state
+from bridge.warehouse.window import WindowPlace, observe_window, pad_racks
+
+__all__ = ["Sensing"]
+
+Bool = NDArray[np.bool_]
+Float32 = NDArray[np.float32]
+Block = TypeVar("Block", bound=BlockConfig)
+
+
+class Sensing:
+    """Writes observations and state from the simulator's arrays.
+
+    Args:
+        config: The warehouse.
+        layout: Its floor plan.
+        spec: Of ``warehouse_spec``.
+        floor: Of ``make_floor``.
+        fleet: What robots do.
+        pose: Where they are.
+        outcome: What happened to them in the last step.
+        traits: Their footprints.
+    """
+
+    def __init__(
+        self,
+        config: WarehouseConfig,
+        layout: Layout,
+        spec: WorldSpec,
+        floor: Floor,
+        fleet: Fleet,
+        pose: Pose,
+        outcome: Outcome,
+        traits: Traits,
+    ) -> None:
+        self._floor, self._fleet, self._pose = floor, fleet, pose
+        self._outcome, self._traits = outcome, traits
+        self._turning = isinstance(config.drive, DifferentialDriveConfig)
+        self._max_speed = largest_speed(config.drive, layout.cell_size_m)
+        self._episode_steps = config.episode_steps
+        self._layout = layout
+        observation = spec.roles[0].observation
+        self._at = {block.name: observation.slice_of(block.name).start for block in observation.blocks}
+
+        self._own = self._make_own(config)
+        self._window = self._make_window(_find(config, WindowBlock))
+        self._neighbours = self._make_neighbours(_find(config, NeighboursBlock))
+        self._lidar = self._make_lidar(_find(config, LidarBlock))
+        ranges = [self._neighbours.range_m] if self._neighbours else []
+        if self._lidar:
+            ranges.append(self._lidar[0].range_m + float(traits.radius_m.max()))
+        self._looks_for_robots = bool(ranges)
+        width_m, height_m = layout.width * layout.cell_size_m, layout.height * layout.cell_size_m
+        self._buckets = make_buckets(len(fleet.cell), config.num_robots, max(ranges, default=np.inf), width_m, height_m)
+
+    def sort_robots(self, envs: Bool) -> None:
+        """Sort robots by place in the environments of ``envs``, where a block needs it; before :meth:`observe`."""
+        if self._looks_for_robots:
+            sort_robots(self._pose, self._fleet.alive, envs, self._buckets)
+
+    def observe(self, first: int, envs: Bool, observations: Float32) -> None:
+        """Write the observations of one role.
+
+        Args:
+            first: Slot of its first robot on the robot axis.
+            envs: (E,) bool, environments to treat.
+            observations: (E, A, F) float32, written; zeros where no robot lives.
+        """
+        floor, fleet, pose, turning = self._floor, self._fleet, self._pose, self._turning
+        observe_own(floor, fleet, pose, self._outcome, self._own, turning, first, envs, observations)
+        if self._window is not None:
+            place, racks = self._window
+            observe_window(floor, fleet, racks, place, first, envs, observations)
+        if self._neighbours is not None:
+            observe_neighbours(fleet, pose, self._buckets, self._neighbours, turning, first, envs, observations)
+        if self._lidar is not None:
+            lidar, walls, beams = self._lidar
+            radius = self._traits.radius_m
+            observe_lidar(fleet, pose, radius, walls, self._buckets, beams, lidar, first, envs, observations)
+
+    def write_state(self, steps: NDArray[np.int32], envs: Bool, state: Float32) -> None:
+        """Write the global state: (E, S) float32, for the environments of ``envs``."""
+        write_state(self._floor, self._fleet, self._pose, steps, self._episode_steps, self._max_speed, envs, state)
+
+    def _make_own(self, config: WarehouseConfig) -> OwnBlocks:
+        target, path = _find(config, TargetBlock), _find(config, PathBlock)
+        drive = config.drive
+        return OwnBlocks(
+            self_at=self._at.get("self", -1),
+            target_at=self._at.get("target", -1),
+            path_at=self._at.get("path", -1),
+            target_range_m=float(target.range_m) if target else 1.0,
+            path_range_m=float(path.range_m) if path else 1.0,
+            max_speed=self._max_speed,
+            max_turn_rate=float(drive.max_turn_rate_radps) if isinstance(drive, DifferentialDriveConfig) else 1.0,
+        )
+
+    def _make_window(self, block: WindowBlock | None) -> tuple[WindowPlace, Float32] | None:
+        if block is None:
+            return None
+        return WindowPlace(self._at["window"], block.radius), pad_racks(self._layout.blocked, block.radius)
+
+    def _make_neighbours(self, block: NeighboursBlock | None) -> NeighbourBlock | None:
+        if block is None:
+            return None
+        scale = 2.0 * self._max_speed if self._turning else self._max_speed
+        return NeighbourBlock(self._at["neighbours"], block.count, float(block.range_m), scale)
+
+    def _make_lidar(self, block: LidarBlock | None) -> tuple[LidarPlace, Walls, Float32] | None:
+        if block is None:
+            return None
+        place = LidarPlace(self._at["lidar"], block.beams, float(block.range_m))
+        return place, make_walls(self._layout, block.range_m), make_beams(block.beams)
+
+
+def _find(config: WarehouseConfig, kind: type[Block]) -> Block | None:
+    return next((block for block in config.observation if isinstance(block, kind)), None)

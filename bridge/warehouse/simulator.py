@@ -1,0 +1,393 @@
+"""The batch simulator: E warehouses stepped together by compiled kernels on arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.errors import ActionError, CallOrderError
+from bridge.roster import RoleArrays, RosterArrays
+from bridge.specs import RoleSpec, WorldSpec
+from bridge.warehouse.actions import take_continuous, take_moves
+from bridge.warehouse.battery import drain_batteries
+from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
+from bridge.warehouse.fleet import make_fleet, make_outcome, make_pool, make_pose, make_traits
+from bridge.warehouse.floor import make_floor
+from bridge.warehouse.layout import Layout
+from bridge.warehouse.metrics import add_to_tally, make_tally, metric_values
+from bridge.warehouse.motion_differential import drive_differential, make_limits
+from bridge.warehouse.motion_grid import move_on_grid
+from bridge.warehouse.observation import mask_blocked_moves
+from bridge.warehouse.random_streams import Purpose, stream_keys
+from bridge.warehouse.reward import make_terms, pay_rewards, start_potentials
+from bridge.warehouse.sensing import Sensing
+from bridge.warehouse.spawn import bring_back, place_fleet
+from bridge.warehouse.spec import seconds_per_step, warehouse_spec
+from bridge.warehouse.tasks import clear_tasks, dispatch, make_stream, serve
+
+__all__ = ["WarehouseSimulator"]
+
+Bool = NDArray[np.bool_]
+Int32 = NDArray[np.int32]
+
+_SEED_BITS: Final = (1 << 64) - 1
+
+
+class WarehouseSimulator:
+    """E environments of one warehouse; a :class:`bridge.roster.Roster` and a ``view.WarehouseView``.
+
+    Every decision step of an environment goes: actions, motion and contacts, batteries, robots
+    served at stations, robots coming back, new tasks and dispatch, rewards, end of the episode and
+    reset, observations. A robot that leaves the floor (contact rule ``despawn``) sees nothing new:
+    its final observation is the one that it acted on.
+
+    Results depend on the seed, the index of the environment and the number of the episode alone,
+    not on how environments are spread over simulators.
+
+    Args:
+        config: The warehouse.
+        layout: Its floor plan, accepted by ``validation.check_warehouse``.
+        num_envs: Number of environments E.
+        first_env: Index of the first one among all environments of the run.
+        arrays: Where to write, as in ``bridge.roster.array_shapes``; allocated if None.
+        respawn: False keeps robots that left off the floor until the next episode, whatever the
+            contact rule says; PettingZoo's own rules demand that.
+    """
+
+    def __init__(
+        self,
+        config: WarehouseConfig,
+        layout: Layout,
+        num_envs: int,
+        *,
+        first_env: int = 0,
+        arrays: RosterArrays | None = None,
+        respawn: bool = True,
+    ) -> None:
+        self._config, self._layout = config, layout
+        self._spec = warehouse_spec(config, layout)
+        self._arrays = RosterArrays.allocate(self._spec, num_envs) if arrays is None else arrays
+        self._step_s = seconds_per_step(config.drive)
+        self._return_steps = _return_steps(config, self._step_s) if respawn else -1
+
+        num_robots = config.num_robots
+        self._floor = make_floor(layout)
+        self._traits = make_traits(config, self._step_s)
+        self._stream = make_stream(config.tasks, self._step_s)
+        self._terms = make_terms(config.reward)
+        drive = config.drive
+        self._limits = make_limits(drive) if isinstance(drive, DifferentialDriveConfig) else None
+        self._station_radius_m = float(drive.station_radius_m) if isinstance(drive, DifferentialDriveConfig) else -1.0
+
+        self._fleet = make_fleet(num_envs, num_robots)
+        self._pose = make_pose(num_envs, num_robots)
+        self._outcome = make_outcome(num_envs, num_robots)
+        self._pool = make_pool(num_envs, config.tasks.open, num_robots, len(self._floor.goal_cell))
+        self._tally = make_tally(num_envs)
+        self._steps = np.zeros(num_envs, np.int32)
+        self._moves = np.zeros((num_envs, num_robots), np.int32)
+        self._commands = np.zeros((num_envs, num_robots, 2), np.float32)
+        self._rewards = np.zeros((num_envs, num_robots), np.float32)
+        self._sensing = Sensing(
+            config, layout, self._spec, self._floor, self._fleet, self._pose, self._outcome, self._traits
+        )
+
+        self._envs = np.arange(first_env, first_env + num_envs, dtype=np.int64)
+        self._seeds = np.zeros(num_envs, np.uint64)
+        # (purpose, E): the keys of one purpose are contiguous.
+        self._keys = np.zeros((len(Purpose), num_envs), np.uint64)
+        self._all = np.ones(num_envs, np.bool_)
+        self._started = np.zeros(num_envs, np.bool_)
+        self._closed = False
+
+        slices: dict[str, slice] = {}
+        start = 0
+        for role in self._spec.roles:
+            slices[role.name] = slice(start, start + role.num_slots)
+            start += role.num_slots
+        self._role_slices = MappingProxyType(slices)
+        self._roles = tuple((role, self._arrays.roles[role.name], slices[role.name]) for role in self._spec.roles)
+
+    # ---------------------------------------------------------------- roster
+
+    @property
+    def spec(self) -> WorldSpec:
+        """What the world looks like."""
+        return self._spec
+
+    @property
+    def arrays(self) -> RosterArrays:
+        """The arrays that :meth:`reset` and :meth:`step` fill; always the same objects."""
+        return self._arrays
+
+    def reset(self, seed: int | None = None, env_mask: Bool | None = None) -> None:
+        """Start an episode in every environment, or in those of ``env_mask``: (E,) bool.
+
+        Raises:
+            CallOrderError: There was no seeded reset before an unseeded one, or the simulator is closed.
+        """
+        self._require_open("reset")
+        envs = self._all if env_mask is None else np.ascontiguousarray(env_mask, np.bool_)
+        if seed is None and not self._started[envs].all():
+            raise CallOrderError(
+                "WarehouseSimulator.reset: expected a seed at the first reset, got none. Call reset(seed=...)."
+            )
+        if seed is None:
+            self._arrays.episode[envs] += 1
+        else:
+            self._seeds[envs] = seed & _SEED_BITS
+            self._arrays.episode[envs] = 0
+        self._started[envs] = True
+        self._begin_episodes(envs)
+        self._arrays.episode_over[envs] = False
+        for _, values, _ in self._roles:
+            values.rewards[envs] = 0.0
+            values.terminated[envs] = False
+            values.truncated[envs] = False
+        self._publish(envs)
+
+    def step(self) -> None:
+        """Take the actions from the arrays, advance every environment by one step, and fill the arrays.
+
+        Raises:
+            ActionError: An action of a robot that was asked is out of range or masked; names the agent.
+            CallOrderError: Before the first reset, or after close.
+        """
+        self._require_open("step")
+        if not self._started.all():
+            raise CallOrderError("WarehouseSimulator.step: expected a reset first, got none. Call reset(seed=...).")
+        self._take_actions()
+        self._advance()
+        over = self._find_ended()
+        self._report_ended_lives(over)
+        if over.any():
+            self._report_ended_episodes(over)
+            self._arrays.episode[over] += 1
+            self._begin_episodes(over)
+        self._publish(self._all)
+
+    def close(self) -> None:
+        """Refuse further calls; may be called twice."""
+        self._closed = True
+
+    # ---------------------------------------------------------------- view
+
+    @property
+    def config(self) -> WarehouseConfig:
+        """The warehouse section that is simulated."""
+        return self._config
+
+    @property
+    def layout(self) -> Layout:
+        """The floor plan."""
+        return self._layout
+
+    @property
+    def role_slices(self) -> Mapping[str, slice]:
+        """Where the robots of each role lie on the robot axis N."""
+        return self._role_slices
+
+    @property
+    def cells(self) -> Int32:
+        """(E, N) int32, the cell that holds each robot's centre; stale where it is not alive."""
+        return self._fleet.cell
+
+    @property
+    def goal_cells(self) -> Int32:
+        """(E, N) int32, where each robot has to go now; its own cell if nowhere."""
+        goal = self._fleet.goal
+        cells: Int32 = np.where(goal >= 0, self._floor.goal_cell[goal], self._fleet.cell)
+        return cells
+
+    @property
+    def goal_index(self) -> Int32:
+        """(E, N) int32, row of the robot's goal in :attr:`goal_distances`; -1 if it has none."""
+        return self._fleet.goal
+
+    @cached_property
+    def goal_distances(self) -> Int32:
+        """(G, H*W) int32, length in cells of the shortest path from every cell to each goal cell; -1 if none."""
+        routes = self._floor.routes
+        return np.where(routes == np.iinfo(routes.dtype).max, -1, (routes >> 4).astype(np.int32)).astype(np.int32)
+
+    @property
+    def moves(self) -> Int32:
+        """(H*W, 5) int32, the cell that each move leads to; the cell itself where a rack or wall is in the way."""
+        return self._floor.moves
+
+    @property
+    def alive(self) -> Bool:
+        """(E, N) bool, the robot is on the floor."""
+        return self._fleet.alive
+
+    @property
+    def has_task(self) -> Bool:
+        """(E, N) bool, the robot has a transport to do."""
+        return self._fleet.pickup >= 0
+
+    @property
+    def loaded(self) -> Bool:
+        """(E, N) bool, the robot carries a load."""
+        return self._fleet.loaded
+
+    @property
+    def charge(self) -> NDArray[np.float32]:
+        """(E, N) float32 in [0, 1], charge of the battery; a robot at 0 cannot move."""
+        return self._fleet.charge
+
+    @property
+    def positions_m(self) -> NDArray[np.float64]:
+        """(E, N, 2) float64, centre of each robot in the floor frame."""
+        return np.stack([self._pose.x, self._pose.y], axis=-1)
+
+    @property
+    def heading_rad(self) -> NDArray[np.float64]:
+        """(E, N) float64, heading in the floor frame; 0 for robots that move from cell to cell."""
+        return self._pose.heading
+
+    @property
+    def priority(self) -> NDArray[np.int64]:
+        """(E, N) int64, distinct within an environment; the larger number has the right of way."""
+        num_robots = self._fleet.cell.shape[1]
+        waited = self._fleet.waiting.astype(np.int64) * num_robots
+        priority: NDArray[np.int64] = waited + np.arange(num_robots - 1, -1, -1)
+        return priority
+
+    @property
+    def steps(self) -> Int32:
+        """(E,) int32, steps since the start of the running episode."""
+        return self._steps
+
+    # ---------------------------------------------------------------- one step
+
+    def _require_open(self, method: str) -> None:
+        if self._closed:
+            raise CallOrderError(f"WarehouseSimulator.{method}: expected an open simulator, got a closed one.")
+
+    def _take_actions(self) -> None:
+        for role, values, slots in self._roles:
+            asked = values.decision_mask
+            if self._limits is None:
+                wrong = take_moves(values.discrete_actions, asked, values.action_mask, slots.start, self._moves)
+            else:
+                wrong = take_continuous(values.continuous_actions, asked, slots.start, self._commands)
+            if wrong >= 0:
+                raise ActionError(self._describe_wrong_action(role, values, *divmod(wrong, role.num_slots)))
+
+    def _describe_wrong_action(self, role: RoleSpec, values: RoleArrays, env: int, slot: int) -> str:
+        where = f"WarehouseSimulator.step: action of agent {role.agent_ids[slot]!r} in environment {self._envs[env]}"
+        if self._limits is not None:
+            return f"{where}: expected 2 values in [-1, 1], got {values.continuous_actions[env, slot].tolist()}."
+        allowed = np.flatnonzero(values.action_mask[env, slot]).tolist()
+        move = int(values.discrete_actions[env, slot, 0])
+        return f"{where}: expected one of the allowed moves {allowed}, got {move}. Choose by the action mask."
+
+    def _advance(self) -> None:
+        floor, fleet, pose, outcome, keys = self._floor, self._fleet, self._pose, self._outcome, self._keys
+        despawn = self._config.contact.rule == "despawn"
+        outcome.lived[:] = fleet.alive
+        way = keys[Purpose.RIGHT_OF_WAY]
+        if self._limits is None:
+            move_on_grid(floor, fleet, pose, outcome, self._moves, way, self._steps, despawn, self._step_s)
+        else:
+            radius, commands = self._traits.radius_m, self._commands
+            drive_differential(floor, fleet, pose, outcome, self._limits, radius, commands, way, self._steps, despawn)
+        drain_batteries(fleet, outcome, self._traits)
+        serve(floor, fleet, pose, self._pool, outcome, self._station_radius_m)
+        if despawn:
+            bring_back(
+                floor,
+                fleet,
+                pose,
+                outcome,
+                self._traits,
+                keys[Purpose.RESPAWN],
+                self._steps,
+                self._return_steps,
+                self._config.episode_steps - 1,
+                self._limits is not None,
+            )
+        self._steps += 1
+        self._dispatch(self._all)
+        pay_rewards(floor, fleet, pose, outcome, self._terms, self._rewards)
+        add_to_tally(fleet, outcome, self._tally)
+
+    def _dispatch(self, envs: Bool) -> None:
+        task, arrival = self._keys[Purpose.TASK], self._keys[Purpose.ARRIVAL]
+        dispatch(self._floor, self._fleet, self._pose, self._pool, self._stream, task, arrival, self._steps, envs)
+
+    def _find_ended(self) -> Bool:
+        """(E,) bool: the time is up, or the floor is empty for good."""
+        over: Bool = self._steps >= self._config.episode_steps
+        if self._config.contact.rule == "despawn":
+            over |= ~(self._fleet.alive | (self._fleet.returns_in >= 0)).any(axis=1)
+        self._arrays.episode_over[:] = over
+        return over
+
+    def _report_ended_lives(self, over: Bool) -> None:
+        """Rewards and flags of the lives that ran; final observations of those that ended."""
+        ended_early = self._outcome.leaving.any()
+        for _, values, slots in self._roles:
+            values.rewards[:] = self._rewards[:, slots]
+            values.terminated[:] = self._outcome.leaving[:, slots]
+            np.logical_and(over[:, None], self._fleet.alive[:, slots], out=values.truncated)
+        if over.any():
+            self._sensing.sort_robots(over)
+            for _, values, slots in self._roles:
+                self._sensing.observe(slots.start, over, values.final_observations)
+        if ended_early:
+            for _, values, _ in self._roles:
+                values.final_observations[values.terminated] = values.observations[values.terminated]
+
+    def _report_ended_episodes(self, over: Bool) -> None:
+        self._sensing.write_state(self._steps, over, self._arrays.final_state)
+        self._arrays.metrics[over] = metric_values(
+            self._tally[over], self._fleet.pickup[over], self._fleet.age[over], self._steps[over], self._step_s
+        )
+
+    def _begin_episodes(self, envs: Bool) -> None:
+        """Put the environments of ``envs`` at the start of the episode that the arrays number."""
+        keys = stream_keys(self._seeds[envs], self._envs[envs], self._arrays.episode[envs])
+        # (envs, purpose) -> (purpose, envs)
+        self._keys[:, envs] = keys.T
+        self._steps[envs] = 0
+        self._tally[envs] = 0.0
+        self._outcome.refused[envs] = False
+        clear_tasks(self._fleet, self._pool, envs)
+        place_fleet(
+            self._floor,
+            self._fleet,
+            self._pose,
+            self._traits,
+            self._keys[Purpose.START_CELL],
+            self._keys[Purpose.START_CHARGE],
+            self._keys[Purpose.START_HEADING],
+            self._limits is not None,
+            envs,
+        )
+        self._dispatch(envs)
+        start_potentials(self._floor, self._fleet, self._pose, self._terms, envs)
+
+    def _publish(self, envs: Bool) -> None:
+        """Write what robots see and which of them live."""
+        self._sensing.sort_robots(envs)
+        for _, values, slots in self._roles:
+            self._sensing.observe(slots.start, envs, values.observations)
+            values.agent_mask[:] = self._fleet.alive[:, slots]
+            values.decision_mask[:] = values.agent_mask
+            if self._config.mask_blocked_moves:
+                mask_blocked_moves(self._floor, self._fleet, slots.start, values.action_mask)
+            else:
+                values.action_mask[:] = True
+        self._sensing.write_state(self._steps, envs, self._arrays.state)
+
+
+def _return_steps(config: WarehouseConfig, step_s: float) -> int:
+    after_s = config.contact.respawn_after_s
+    return -1 if after_s is None else math.ceil(after_s / step_s - 1e-9)

@@ -1,0 +1,148 @@
+"""From a scenario to what a robot sees and does, without compiling or simulating anything."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from bridge.specs import ActionSpec, ObservationBlock, ObservationLayout, RoleSpec, WorldSpec
+from bridge.warehouse.config import (
+    BlockConfig,
+    DifferentialDriveConfig,
+    DriveConfig,
+    LidarBlock,
+    NeighboursBlock,
+    PathBlock,
+    SelfBlock,
+    TargetBlock,
+    WarehouseConfig,
+    WindowBlock,
+)
+from bridge.warehouse.layout import Layout
+from bridge.warehouse.metrics import METRICS
+from bridge.warehouse.neighbours import NEIGHBOUR_FIELDS
+from bridge.warehouse.state import state_size
+from bridge.warehouse.view import MOVE_NAMES
+from bridge.warehouse.window import WINDOW_CHANNELS
+
+__all__ = ["largest_speed", "seconds_per_step", "warehouse_spec"]
+
+
+def seconds_per_step(drive: DriveConfig) -> float:
+    """Simulated time of one step, which is one decision of every robot."""
+    if isinstance(drive, DifferentialDriveConfig):
+        return drive.step_s * drive.decision_steps
+    return float(drive.step_s)
+
+
+def largest_speed(drive: DriveConfig, cell_size_m: float) -> float:
+    """The largest speed of a robot in m/s."""
+    if isinstance(drive, DifferentialDriveConfig):
+        return float(max(drive.max_speed_mps, drive.max_reverse_mps))
+    return cell_size_m / drive.step_s
+
+
+def warehouse_spec(config: WarehouseConfig, layout: Layout) -> WorldSpec:
+    """What a warehouse looks like; the observations do not depend on ``layout``."""
+    turning = isinstance(config.drive, DifferentialDriveConfig)
+    observation = ObservationLayout(tuple(_block(block, turning) for block in config.observation))
+    if turning:
+        action = ActionSpec(num_continuous=2, names=("forward_speed", "turn_rate"))
+    else:
+        action = ActionSpec(discrete_branches=(len(MOVE_NAMES),), names=("move",))
+    roles = tuple(
+        RoleSpec(role.role, tuple(f"{role.role}_{slot}" for slot in range(role.count)), observation, action)
+        for role in config.fleet
+    )
+    return WorldSpec(roles, state_size(config.num_robots), METRICS, seconds_per_step(config.drive))
+
+
+def _block(block: BlockConfig, turning: bool) -> ObservationBlock:
+    match block:
+        case SelfBlock():
+            return _self_block(turning)
+        case TargetBlock():
+            return _target_block(block, turning)
+        case PathBlock():
+            return _path_block(block, turning)
+        case WindowBlock():
+            edge = 2 * block.radius + 1
+            return ObservationBlock(
+                "window",
+                len(WINDOW_CHANNELS) * edge * edge,
+                low=0.0,
+                high=1.25,
+                description=f"Maps of {edge} x {edge} cells around the robot, top row first: racks and walls; other "
+                "robots; 1/4 per other robot whose shortest way leads into the cell next.",
+            )
+        case LidarBlock():
+            return ObservationBlock(
+                "lidar",
+                block.beams,
+                unit=f"{block.range_m:g} m",
+                low=0.0,
+                high=1.0,
+                description=f"Distance to the nearest rack, wall or robot along {block.beams} beams, counter-clockwise "
+                "from straight ahead; 1 for nothing in range.",
+            )
+        case NeighboursBlock():
+            return _neighbours_block(block, turning)
+    assert_never(block)
+
+
+def _self_block(turning: bool) -> ObservationBlock:
+    fields: tuple[str, ...] = ("loaded", "charge", "battery_empty", "refused", "urgency")
+    if turning:
+        fields = ("forward_speed", "turn_rate", *fields)
+    return ObservationBlock(
+        "self",
+        len(fields),
+        low=-1.0 if turning else 0.0,
+        high=1.0,
+        fields=fields,
+        description="The robot itself: "
+        + ("speed and turn rate over their limits, " if turning else "")
+        + "load, charge, empty battery, whether its last motion was refused, and t / (t + 32) for the t steps since "
+        "it last reached a station.",
+    )
+
+
+def _target_block(block: TargetBlock, turning: bool) -> ObservationBlock:
+    direction = ("cos", "sin") if turning else ("dx", "dy")
+    frame = "bearing in the body frame" if turning else "offset to the right and up"
+    return ObservationBlock(
+        "target",
+        6,
+        unit=f"{block.range_m:g} m",
+        low=-1.0,
+        high=1.0,
+        fields=(*direction, "distance", "to_pickup", "to_delivery", "to_parking"),
+        description=f"Where the robot has to go: {frame}, distance as the crow flies, and what waits there.",
+    )
+
+
+def _path_block(block: PathBlock, turning: bool) -> ObservationBlock:
+    if turning:
+        fields: tuple[str, ...] = ("next_cos", "next_sin", "second_cos", "second_sin")
+        text = "Bearings of the next two way-points of the shortest path in the body frame, and its length."
+    else:
+        fields = MOVE_NAMES[1:]
+        text = "For each move 1 if it shortens the shortest path, -1 if a rack or wall is there, else 0; its length."
+    return ObservationBlock(
+        "path", 5, unit=f"{block.range_m:g} m", low=-1.0, high=1.0, fields=(*fields, "distance"), description=text
+    )
+
+
+def _neighbours_block(block: NeighboursBlock, turning: bool) -> ObservationBlock:
+    fields = tuple(f"{name}_{place}" for place in range(block.count) for name in NEIGHBOUR_FIELDS)
+    velocity = "relative velocity over twice the largest speed" if turning else "last move"
+    return ObservationBlock(
+        "neighbours",
+        len(fields),
+        unit=f"{block.range_m:g} m",
+        low=-1.0,
+        high=1.0,
+        fields=fields,
+        description=f"The {block.count} nearest robots within {block.range_m:g} m, nearest first, zeros for none: "
+        f"offset, {velocity} and direction of the shortest way in the body frame, load, and 1 if it has the right of "
+        "way, -1 if not.",
+    )

@@ -1,0 +1,268 @@
+"""The stream of transports: drawing tasks, sending robots, noticing what they have done.
+
+A task is a pick-up and a delivery, each drawn uniformly over the stations of
+its kind. Order of events in a step, after the motion:
+
+1. :func:`serve`: a robot that stands at its pick-up takes the load, one that
+   stands at its delivery hands it over and has no task any more. Being served
+   takes no time and any number of robots may be served at one station. A robot
+   that leaves the floor gives its task back: it waits again with its old
+   number, and its load is back at the pick-up.
+2. Robots come back (``spawn``).
+3. :func:`dispatch`: new tasks arrive. Then each robot without a task, in slot
+   order, takes the waiting task whose pick-up is nearest to it by the length of
+   the shortest path; the older task among equals. A robot that finds none is
+   sent to the nearest parking place that is no other robot's target, the
+   lowest cell among equals, and keeps it until it is given a task.
+
+With ``backlog``, tasks are drawn until ``open`` of them wait, before and after
+robots are sent. With ``poisson``, the number of arrivals in a step has the mean
+``rate_per_h * step``; tasks that find ``open`` others waiting are turned away.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.jit import kernel
+from bridge.warehouse.config import TaskConfig
+from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool
+from bridge.warehouse.floor import Floor
+from bridge.warehouse.random_streams import uniform
+
+__all__ = ["DELIVERED", "PICKED_UP", "TaskStream", "clear_tasks", "dispatch", "make_stream", "serve"]
+
+UInt64 = NDArray[np.uint64]
+Int32 = NDArray[np.int32]
+Bool = NDArray[np.bool_]
+
+PICKED_UP: Final = 1
+DELIVERED: Final = 2
+
+
+class TaskStream(NamedTuple):
+    """How tasks arrive: ``open`` wait at most; ``mean`` arrivals per step, or -1.0 to fill up."""
+
+    open: int
+    mean: float
+
+
+def make_stream(tasks: TaskConfig, step_s: float) -> TaskStream:
+    """The stream of a scenario whose steps last ``step_s``."""
+    mean = tasks.rate_per_h * step_s / 3600.0 if tasks.arrival == "poisson" else -1.0
+    return TaskStream(tasks.open, float(mean))
+
+
+@kernel
+def serve(floor: Floor, fleet: Fleet, pose: Pose, pool: TaskPool, outcome: Outcome, radius_m: float) -> None:
+    """Let robots at their stations fetch and deliver, and take leaving robots off the floor.
+
+    Args:
+        floor: The floor plan.
+        fleet: Task, load and goal are advanced; ``alive`` is cleared where a robot leaves.
+        pose: Where robots are.
+        pool: Takes back the tasks of leaving robots.
+        outcome: ``served`` and ``task_steps`` are written; ``leaving`` is read.
+        radius_m: How near to the centre of the goal's cell counts as there; negative: in its cell.
+    """
+    num_envs, num_robots = fleet.cell.shape
+    for env in range(num_envs):
+        for robot in range(num_robots):
+            outcome.served[env, robot] = 0
+            if not fleet.alive[env, robot]:
+                continue
+            if outcome.leaving[env, robot]:
+                _leave(fleet, pool, env, robot)
+                continue
+            if fleet.pickup[env, robot] < 0:
+                continue
+            fleet.age[env, robot] += 1
+            fleet.waiting[env, robot] += 1
+            if not _has_arrived(floor, fleet, pose, env, robot, radius_m):
+                continue
+            fleet.waiting[env, robot] = 0
+            if not fleet.loaded[env, robot]:
+                fleet.loaded[env, robot] = True
+                fleet.goal[env, robot] = fleet.delivery[env, robot]
+                outcome.served[env, robot] = PICKED_UP
+            else:
+                outcome.served[env, robot] = DELIVERED
+                outcome.task_steps[env, robot] = fleet.age[env, robot]
+                _drop_task(fleet, env, robot)
+
+
+@kernel
+def _has_arrived(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int, radius_m: float) -> bool:
+    cell = floor.goal_cell[fleet.goal[env, robot]]
+    if radius_m < 0.0:
+        return bool(fleet.cell[env, robot] == cell)
+    dx = (cell % floor.width + 0.5) * floor.cell_size_m - pose.x[env, robot]
+    dy = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m - pose.y[env, robot]
+    return bool(dx * dx + dy * dy <= radius_m * radius_m)
+
+
+@kernel
+def _drop_task(fleet: Fleet, env: int, robot: int) -> None:
+    fleet.loaded[env, robot] = False
+    fleet.goal[env, robot] = -1
+    fleet.pickup[env, robot] = -1
+    fleet.delivery[env, robot] = -1
+    fleet.age[env, robot] = 0
+    fleet.waiting[env, robot] = 0
+
+
+@kernel
+def _leave(fleet: Fleet, pool: TaskPool, env: int, robot: int) -> None:
+    fleet.alive[env, robot] = False
+    if fleet.pickup[env, robot] >= 0:
+        slot = pool.num_waiting[env]
+        pool.pickup[env, slot] = fleet.pickup[env, robot]
+        pool.delivery[env, slot] = fleet.delivery[env, robot]
+        pool.number[env, slot] = fleet.number[env, robot]
+        pool.num_waiting[env] += 1
+    elif fleet.goal[env, robot] >= 0:
+        pool.claimed[env, fleet.goal[env, robot]] = False
+    _drop_task(fleet, env, robot)
+
+
+@kernel
+def clear_tasks(fleet: Fleet, pool: TaskPool, envs: Bool) -> None:
+    """Forget every task of the environments in ``envs``: (E,) bool."""
+    for env in range(len(envs)):
+        if envs[env]:
+            pool.num_waiting[env] = 0
+            pool.drawn[env] = 0
+            pool.claimed[env] = False
+            for robot in range(fleet.cell.shape[1]):
+                _drop_task(fleet, env, robot)
+
+
+@kernel
+def dispatch(
+    floor: Floor,
+    fleet: Fleet,
+    pose: Pose,
+    pool: TaskPool,
+    stream: TaskStream,
+    task_keys: UInt64,
+    arrival_keys: UInt64,
+    steps: Int32,
+    envs: Bool,
+) -> None:
+    """Let tasks arrive, send robots, and look up every robot's route.
+
+    Args:
+        floor: The floor plan.
+        fleet: Task and goal are written where a robot has none, ``route`` and way-point for every robot.
+        pose: Where robots are.
+        pool: Tasks are added and taken.
+        stream: How tasks arrive.
+        task_keys: (E,) uint64, stream of the stations.
+        arrival_keys: (E,) uint64, stream of the arrivals.
+        steps: (E,) int32, number of the step in its episode.
+        envs: (E,) bool, environments to treat.
+    """
+    num_envs, num_robots = fleet.cell.shape
+    for env in range(num_envs):
+        if not envs[env]:
+            continue
+        arriving = max(stream.open - pool.num_waiting[env], 0)
+        if stream.mean >= 0.0:
+            arriving = _poisson(stream.mean, uniform(arrival_keys[env], int(steps[env])), arriving)
+        _add_tasks(floor, pool, task_keys[env], env, arriving)
+        for robot in range(num_robots):
+            if fleet.alive[env, robot] and fleet.pickup[env, robot] < 0:
+                if pool.num_waiting[env] > 0:
+                    _take_nearest(floor, fleet, pool, env, robot)
+                    if stream.mean < 0.0:
+                        _add_tasks(floor, pool, task_keys[env], env, stream.open - pool.num_waiting[env])
+                elif fleet.goal[env, robot] < 0:
+                    _send_to_parking(floor, fleet, pool, env, robot)
+        for robot in range(num_robots):
+            if fleet.alive[env, robot]:
+                _look_up_route(floor, fleet, pose, env, robot)
+
+
+@kernel
+def _look_up_route(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int) -> None:
+    goal = fleet.goal[env, robot]
+    if goal < 0:
+        fleet.route[env, robot] = 0
+        fleet.way_x[env, robot] = pose.x[env, robot]
+        fleet.way_y[env, robot] = pose.y[env, robot]
+        return
+    cell = fleet.cell[env, robot]
+    entry = int(floor.routes[goal, cell])
+    fleet.route[env, robot] = entry
+    for move in range(1, 5):
+        if entry >> (move - 1) & 1:
+            cell = floor.moves[cell, move]
+            break
+    fleet.way_x[env, robot] = (cell % floor.width + 0.5) * floor.cell_size_m
+    fleet.way_y[env, robot] = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m
+
+
+@kernel
+def _poisson(mean: float, probability: float, most: int) -> int:
+    """The Poisson variable of this mean at a probability, by inversion, cut at ``most``."""
+    count = 0
+    term = np.exp(-mean)
+    total = term
+    while count < most and probability > total:
+        count += 1
+        term *= mean / count
+        total += term
+    return count
+
+
+@kernel
+def _add_tasks(floor: Floor, pool: TaskPool, key: np.uint64, env: int, number: int) -> None:
+    for _ in range(number):
+        slot = pool.num_waiting[env]
+        drawn = int(pool.drawn[env])
+        pickup = int(uniform(key, 2 * drawn) * len(floor.pickups))
+        delivery = int(uniform(key, 2 * drawn + 1) * len(floor.deliveries))
+        pool.pickup[env, slot] = floor.pickups[pickup]
+        pool.delivery[env, slot] = floor.deliveries[delivery]
+        pool.number[env, slot] = drawn
+        pool.drawn[env] += 1
+        pool.num_waiting[env] += 1
+
+
+@kernel
+def _take_nearest(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: int) -> None:
+    cell = fleet.cell[env, robot]
+    best = 0
+    best_length = np.int64(1) << 62
+    for slot in range(pool.num_waiting[env]):
+        length = np.int64(floor.routes[pool.pickup[env, slot], cell]) >> 4
+        older = length == best_length and pool.number[env, slot] < pool.number[env, best]
+        if length < best_length or older:
+            best, best_length = slot, length
+    if fleet.goal[env, robot] >= 0:
+        pool.claimed[env, fleet.goal[env, robot]] = False
+    fleet.pickup[env, robot] = pool.pickup[env, best]
+    fleet.delivery[env, robot] = pool.delivery[env, best]
+    fleet.number[env, robot] = pool.number[env, best]
+    fleet.goal[env, robot] = pool.pickup[env, best]
+    last = pool.num_waiting[env] - 1
+    pool.pickup[env, best] = pool.pickup[env, last]
+    pool.delivery[env, best] = pool.delivery[env, last]
+    pool.number[env, best] = pool.number[env, last]
+    pool.num_waiting[env] = last
+
+
+@kernel
+def _send_to_parking(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: int) -> None:
+    cell = fleet.cell[env, robot]
+    best_length = np.int64(1) << 62
+    for goal in floor.parking:
+        length = np.int64(floor.routes[goal, cell]) >> 4
+        if length < best_length and not pool.claimed[env, goal]:
+            best_length = length
+            fleet.goal[env, robot] = goal
+    if fleet.goal[env, robot] >= 0:
+        pool.claimed[env, fleet.goal[env, robot]] = True

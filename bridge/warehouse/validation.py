@@ -1,0 +1,121 @@
+"""What must hold for a warehouse to be worth simulating, proven before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.errors import ScenarioError
+from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
+from bridge.warehouse.floor import MAX_ROUTE_BYTES, goal_cells, route_table_bytes
+from bridge.warehouse.layout import Layout, distances_from
+
+__all__ = ["check_warehouse"]
+
+_LISTED = 5
+
+
+def check_warehouse(config: WarehouseConfig, layout: Layout, where: str) -> None:
+    """Raise unless every robot can start and every task can be done.
+
+    Proves that every pick-up, delivery, parking place and charger can be reached from every
+    other one, empty and loaded (the floor is the same for both), that the fleet finds places
+    to start from, and that footprint and speed fit the cells.
+
+    Raises:
+        ScenarioError: One line for every fault, each beginning with ``where`` and the dotted key.
+    """
+    faults = [*_station_faults(layout), *_reach_faults(layout), *_start_faults(config, layout)]
+    if isinstance(config.drive, DifferentialDriveConfig):
+        faults += _drive_faults(config, config.drive, layout)
+    if faults:
+        raise ScenarioError("\n".join(f"{where}: {fault}" for fault in faults))
+
+
+def _station_faults(layout: Layout) -> Iterator[str]:
+    for kind, mark, cells in (("pick-up", "S", layout.pickups), ("delivery", "E", layout.deliveries)):
+        if len(cells) == 0:
+            yield f"layout: expected at least one {kind}, got none. Mark a free cell with {mark!r}."
+    stations = np.concatenate([layout.pickups, layout.deliveries])
+    for kind, cells in (("parking place", layout.parking), ("charger", layout.chargers)):
+        if shared := _listed(layout, np.intersect1d(cells, stations)):
+            yield f"layout: expected no {kind} on a station, got one at {shared}. Robots that wait would block it."
+    if route_table_bytes(layout) > MAX_ROUTE_BYTES:
+        yield (
+            f"layout: expected at most {MAX_ROUTE_BYTES} bytes of route tables, got {route_table_bytes(layout)} "
+            f"({len(goal_cells(layout))} goals on {layout.blocked.size} cells). Mark fewer stations or parking places."
+        )
+
+
+def _reach_faults(layout: Layout) -> Iterator[str]:
+    kinds = (
+        ("pick-up", layout.pickups),
+        ("delivery", layout.deliveries),
+        ("parking place", layout.parking),
+        ("charger", layout.chargers),
+    )
+    blocked = layout.blocked.ravel()
+    for kind, cells in kinds:
+        if inside := _listed(layout, cells[blocked[cells]]):
+            yield f"layout: expected every {kind} on a free cell, got one in a rack or wall at {inside}."
+    reference = next((int(cells[0]) for _, cells in kinds if len(cells)), None)
+    if reference is None or blocked[reference]:
+        return
+    distance = distances_from(layout, reference)
+    for kind, cells in kinds:
+        free = cells[~blocked[cells]]
+        if cut_off := _listed(layout, free[distance[free] < 0]):
+            yield (
+                f"layout: expected every {kind} to be reachable from {_place(layout, reference)}, "
+                f"got one cut off at {cut_off}. Open a way to it or remove it."
+            )
+
+
+def _start_faults(config: WarehouseConfig, layout: Layout) -> Iterator[str]:
+    goals = goal_cells(layout)
+    if len(goals) == 0 or layout.blocked.ravel()[goals[0]]:
+        return
+    reachable = distances_from(layout, int(goals[0])) >= 0
+    reachable[layout.pickups] = False
+    reachable[layout.deliveries] = False
+    reachable[layout.chargers] = False
+    reachable[layout.parking] = True
+    places = int(reachable.sum())
+    if config.num_robots > places:
+        yield (
+            f"fleet: expected at most {places} robots (parking places and reachable free cells without a station), "
+            f"got {config.num_robots}. Lower a count or enlarge the floor."
+        )
+
+
+def _drive_faults(config: WarehouseConfig, drive: DifferentialDriveConfig, layout: Layout) -> Iterator[str]:
+    if drive.station_radius_m > layout.cell_size_m:
+        yield (
+            f"drive.station_radius_m: expected at most the cell size {layout.cell_size_m:g} m, so that no robot is "
+            f"served through a rack, got {drive.station_radius_m:g}."
+        )
+    fastest = max(drive.max_speed_mps, drive.max_reverse_mps) * drive.step_s
+    for index, role in enumerate(config.fleet):
+        if 2 * role.radius_m >= layout.cell_size_m:
+            yield (
+                f"fleet[{index}].radius_m: expected less than half the cell size {layout.cell_size_m:g} m, so that a "
+                f"robot fits into an aisle of one cell, got {role.radius_m:g}. Lower it or raise layout.cell_size_m."
+            )
+        if fastest >= role.radius_m:
+            yield (
+                f"fleet[{index}].radius_m: expected more than the way of one physics step, {fastest:g} m, so that no "
+                f"contact is jumped over, got {role.radius_m:g}. Lower drive.step_s or the speed."
+            )
+
+
+def _listed(layout: Layout, cells: NDArray[np.int32]) -> str:
+    """The first few cells in words; empty if there are none."""
+    words = ", ".join(_place(layout, int(cell)) for cell in cells[:_LISTED])
+    return f"{words} and {len(cells) - _LISTED} more" if len(cells) > _LISTED else words
+
+
+def _place(layout: Layout, cell: int) -> str:
+    row, column = divmod(cell, layout.width)
+    return f"row {row}, column {column}"
