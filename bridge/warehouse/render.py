@@ -25,9 +25,10 @@ Rgb = tuple[int, int, int]
 Point = tuple[float, float]
 
 _OVERSAMPLING = 2  # drawn this much larger and scaled down: smooth edges
-_TARGET_PX = 760  # longer side of a picture, unless the cells would be too large or too small for it
-_MIN_CELL_PX, _MAX_CELL_PX = 4, 40
-_MIN_LABEL_PX = 14  # robots get numbers and stations letters from this cell size on
+_TARGET_PX = 800  # longer side of a picture, unless the cells would be too large or too small for it
+_MIN_CELL_PX, _MAX_CELL_PX = 4, 72
+_MIN_LABEL_PX = 14  # stations get letters from this cell size on
+_MIN_NUMBERED_PX = 6  # robots get numbers from this radius on
 _CAPTION_PX = 22
 
 _FLOOR: Rgb = (247, 247, 244)
@@ -63,7 +64,7 @@ def render_rgb(simulator: WarehouseView, env_index: int = 0, cell_px: int | None
     Args:
         simulator: The running warehouse.
         env_index: Which of its environments.
-        cell_px: Edge length of a cell in the picture; None: chosen for a picture of about 760 pixels.
+        cell_px: Edge length of a cell in the picture; None: chosen for a picture of about 800 pixels.
 
     Returns:
         (h, w, 3) uint8.
@@ -76,14 +77,13 @@ def render_rgb(simulator: WarehouseView, env_index: int = 0, cell_px: int | None
         raise SpecMismatchError(f"render_rgb: expected an env_index from 0 to {num_envs - 1}, got {env_index}.")
     layout = simulator.layout
     if cell_px is None:
-        cell_px = min(max(_TARGET_PX // max(layout.height, layout.width), _MIN_CELL_PX), _MAX_CELL_PX)
+        cell_px = min(max(round(_TARGET_PX / max(layout.height, layout.width)), _MIN_CELL_PX), _MAX_CELL_PX)
     if not 2 <= cell_px <= 200:
         raise SpecMismatchError(f"render_rgb: expected a cell_px from 2 to 200, got {cell_px}.")
     picture = _floor_picture(layout, cell_px).copy()
     _draw_targets(picture, simulator, env_index, cell_px)
     _draw_robots(picture, simulator, env_index, cell_px)
-    small = picture.resize((layout.width * cell_px, layout.height * cell_px), Image.Resampling.BOX)
-    return np.asarray(_with_caption(small, _caption(simulator, env_index)))
+    return np.asarray(_with_caption(picture.reduce(_OVERSAMPLING), _caption(simulator, env_index)))
 
 
 def write_gif(frames: Iterable[NDArray[np.uint8]], path: Path, fps: float) -> None:
@@ -137,9 +137,8 @@ def _floor_picture(layout: Layout, cell_px: int) -> Image.Image:
             row, column = divmod(place, layout.width)
             draw.rounded_rectangle(_square(row, column, cell, cell // 12), cell // 6, colour)
             if cell_px >= _MIN_LABEL_PX:
-                shade = (colour[0] * 3 // 4, colour[1] * 3 // 4, colour[2] * 3 // 4)
                 middle = ((column + 0.5) * cell, (row + 0.5) * cell)
-                draw.text(middle, letter, shade, _font(cell * 2 // 5), anchor="mm")
+                draw.text(middle, letter, _mixed(colour, _INK, 0.7), _font(cell * 2 // 5), anchor="mm")
     return picture
 
 
@@ -156,30 +155,32 @@ def _draw_rack_edges(draw: ImageDraw.ImageDraw, layout: Layout, cell: int) -> No
 def _draw_targets(picture: Image.Image, simulator: WarehouseView, env: int, cell_px: int) -> None:
     """A thin line from every robot with a transport to its target."""
     cell = cell_px * _OVERSAMPLING
-    overlay = Image.new("RGBA", picture.size, (0, 0, 0, 0))
-    draw = ImageDraw.Draw(overlay)
+    draw = ImageDraw.Draw(picture)
     shown = simulator.alive[env] & simulator.has_task[env]
+    goals, centres = simulator.goal_cells[env], _centres(simulator, env, cell)
+    dot = max(1.0, cell / 9)
     for colour, role in _coloured_roles(simulator):
+        pale = _mixed(colour, _FLOOR, 0.45)
         for robot in range(role.start, role.stop):
             if shown[robot]:
-                row, column = divmod(int(simulator.goal_cells[env, robot]), simulator.layout.width)
-                target = ((column + 0.5) * cell, (row + 0.5) * cell)
-                draw.line([_centre(simulator, env, robot, cell), target], (*colour, 110), max(1, cell // 18))
-                dot = max(1.0, cell / 9)
-                draw.ellipse([target[0] - dot, target[1] - dot, target[0] + dot, target[1] + dot], (*colour, 170))
-    picture.paste(overlay, (0, 0), overlay)
+                row, column = divmod(int(goals[robot]), simulator.layout.width)
+                x, y = (column + 0.5) * cell, (row + 0.5) * cell
+                draw.line([centres[robot], (x, y)], pale, max(1, cell // 20))
+                draw.ellipse([x - dot, y - dot, x + dot, y + dot], _mixed(colour, _FLOOR, 0.75))
 
 
 def _draw_robots(picture: Image.Image, simulator: WarehouseView, env: int, cell_px: int) -> None:
     cell = cell_px * _OVERSAMPLING
     draw = ImageDraw.Draw(picture)
+    centres = _centres(simulator, env, cell)
     drives = simulator.config.drive.kind == "differential"
     for (colour, role), config in zip(_coloured_roles(simulator), simulator.config.fleet, strict=True):
-        radius = max(config.radius_m / simulator.layout.cell_size_m * cell, _OVERSAMPLING * 1.5)
+        # On large floors robots are drawn larger than they are, to be seen at all.
+        radius = max(config.radius_m / simulator.layout.cell_size_m * cell, _OVERSAMPLING * 2.5)
         for robot in range(role.start, role.stop):
             if not simulator.alive[env, robot]:
                 continue
-            x, y = _centre(simulator, env, robot, cell)
+            x, y = centres[robot]
             disc = [x - radius, y - radius, x + radius, y + radius]
             draw.ellipse(disc, colour, (255, 255, 255), max(1, cell // 24))
             if simulator.loaded[env, robot]:
@@ -187,7 +188,7 @@ def _draw_robots(picture: Image.Image, simulator: WarehouseView, env: int, cell_
                 draw.rounded_rectangle([x - half, y - half, x + half, y + half], radius / 6, _LOAD)
             if drives:
                 _draw_heading(draw, (x, y), radius, float(simulator.heading_rad[env, robot]))
-            if cell_px >= _MIN_LABEL_PX:
+            if radius >= _MIN_NUMBERED_PX * _OVERSAMPLING:
                 ink = _INK if simulator.loaded[env, robot] else (255, 255, 255)
                 draw.text((x, y), str(robot - role.start), ink, _font(round(radius * 0.95)), anchor="mm")
 
@@ -203,11 +204,10 @@ def _coloured_roles(simulator: WarehouseView) -> list[tuple[Rgb, slice]]:
     return [(_ROLES[index % len(_ROLES)], place) for index, place in enumerate(simulator.role_slices.values())]
 
 
-def _centre(simulator: WarehouseView, env: int, robot: int, cell: int) -> Point:
-    """Centre of a robot in pixels of the oversampled picture."""
-    x_m, y_m = simulator.positions_m[env, robot]
-    scale = cell / simulator.layout.cell_size_m
-    return float(x_m) * scale, simulator.layout.height * cell - float(y_m) * scale
+def _centres(simulator: WarehouseView, env: int, cell: int) -> list[Point]:
+    """Centres of the robots in pixels of the oversampled picture, whose y points down."""
+    pixels = simulator.positions_m[env] * (cell / simulator.layout.cell_size_m)
+    return [(float(x), simulator.layout.height * cell - float(y)) for x, y in pixels]
 
 
 def _square(row: int, column: int, cell: int, margin: int) -> list[int]:
@@ -217,6 +217,12 @@ def _square(row: int, column: int, cell: int, margin: int) -> list[int]:
         (column + 1) * cell - 1 - margin,
         (row + 1) * cell - 1 - margin,
     ]
+
+
+def _mixed(first: Rgb, second: Rgb, share: float) -> Rgb:
+    """``share`` of the first colour and the rest of the second."""
+    red, green, blue = (round(a * share + b * (1.0 - share)) for a, b in zip(first, second, strict=True))
+    return red, green, blue
 
 
 def _caption(simulator: WarehouseView, env: int) -> str:
