@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bridge.roster import RosterArrays
 from bridge.specs import WorldSpec
 
 __all__ = ["EpisodeStatistics", "EpisodeSummary"]
+
+Float64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class EpisodeStatistics:
         self._num_slots = sum(role.num_slots for role in spec.roles)
         self._returns = np.zeros((num_envs, len(spec.roles)))
         self._lengths = np.zeros(num_envs, np.int64)
-        self._ended: deque[tuple[np.ndarray, int, np.ndarray]] = deque(maxlen=window)
+        self._ended: deque[tuple[Float64, int, Float64]] = deque(maxlen=window)
 
     def restart(self) -> None:
         """Forget the episodes that are under way; those that ended count on."""
@@ -79,3 +83,19 @@ class EpisodeStatistics:
             role_returns={role.name: float(value) for role, value in zip(self._spec.roles, returns, strict=True)},
             metrics={name: float(value) for name, value in zip(self._spec.metric_names, metrics, strict=True)},
         )
+
+    def state(self) -> dict[str, Any]:
+        """The episodes that ended, as arrays for a checkpoint."""
+        ended = len(self._ended)
+        return {
+            "returns": np.array([episode[0] for episode in self._ended]).reshape(ended, len(self._spec.roles)),
+            "lengths": np.array([episode[1] for episode in self._ended], np.int64),
+            "metrics": np.array([episode[2] for episode in self._ended]).reshape(ended, len(self._spec.metrics)),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """The inverse of :meth:`state`; no episode is under way afterwards."""
+        self.restart()
+        self._ended.clear()
+        for returns, length, metrics in zip(state["returns"], state["lengths"], state["metrics"], strict=True):
+            self._ended.append((np.array(returns), int(length), np.array(metrics)))

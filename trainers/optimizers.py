@@ -13,7 +13,9 @@ __all__ = ["load_optimizer_state", "optimizer_state", "set_learning_rate"]
 def optimizer_state(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
     """What the optimizer remembers of each parameter; empty dicts before the first step."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    return [{key: value.numpy() for key, value in optimizer.state[parameter].items()} for parameter in parameters]
+    return [
+        {key: value.numpy().copy() for key, value in optimizer.state[parameter].items()} for parameter in parameters
+    ]
 
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, state: list[dict[str, Any]]) -> None:

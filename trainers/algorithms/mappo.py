@@ -298,8 +298,8 @@ class _RoleNetworks:
 
     def state(self) -> dict[str, Any]:
         return {
-            "actor": {key: value.numpy() for key, value in self.actor.network.state_dict().items()},
-            "critic": {key: value.numpy() for key, value in self.critic.state_dict().items()},
+            "actor": {key: value.numpy().copy() for key, value in self.actor.network.state_dict().items()},
+            "critic": {key: value.numpy().copy() for key, value in self.critic.state_dict().items()},
             "actor_optimizer": optimizer_state(self.actor_optimizer),
             "critic_optimizer": optimizer_state(self.critic_optimizer),
             "returns": self.returns.state(),
