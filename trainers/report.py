@@ -1,0 +1,116 @@
+"""Tables and pictures of a run, for people."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from bridge.specs import MetricSpec
+from trainers.checkpoint import write_atomically
+from trainers.evaluation import EvaluationRow
+from trainers.metrics_log import read_metrics
+from trainers.runs import RunFolder
+
+__all__ = ["evaluation_table", "plot_comparison", "plot_learning_curves", "write_evaluation_csv"]
+
+_MAX_PANELS = 12
+
+
+def evaluation_table(rows: Sequence[EvaluationRow], title: str = "evaluation") -> Table:
+    """Policies as rows, figures as columns: mean and half of the 95% confidence interval."""
+    names = _figure_names(rows)
+    table = Table(title=title)
+    table.add_column("policy")
+    for name in names:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(row.policy, *(str(row.figures[name]) if name in row.figures else "-" for name in names))
+    return table
+
+
+def write_evaluation_csv(rows: Sequence[EvaluationRow], path: Path) -> None:
+    """One line per policy; columns ``<figure>`` and ``<figure>_ci95`` (half width)."""
+    names = _figure_names(rows)
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["policy", "episodes", *(column for name in names for column in (name, f"{name}_ci95"))])
+    for row in rows:
+        cells: list[Any] = [row.policy, row.num_episodes]
+        for name in names:
+            estimate = row.figures.get(name)
+            cells += ["", ""] if estimate is None else [estimate.mean, estimate.half_width]
+        writer.writerow(cells)
+    with write_atomically(path) as file:
+        file.write(text.getvalue().encode())
+
+
+def plot_learning_curves(run: RunFolder, path: Path) -> None:
+    """A PNG with one panel per figure of training, over environment steps."""
+    lines = read_metrics(run)
+    names = _panels({name for line in lines for name in line})
+    figure, panels = _grid(len(names))
+    for name, axes in zip(names, panels, strict=True):
+        points = [(line["env_steps"], line[name]) for line in lines if name in line]
+        axes.plot([x for x, _ in points], [y for _, y in points], linewidth=1.2)
+        axes.set_title(name, fontsize=9)
+        axes.set_xlabel("environment steps", fontsize=8)
+    _save(figure, path)
+
+
+def plot_comparison(rows: Sequence[EvaluationRow], metrics: Sequence[MetricSpec], path: Path) -> None:
+    """A PNG with one bar chart per metric of the world (and the return): mean and 95% confidence interval."""
+    arrows = {True: " (higher is better)", False: " (lower is better)", None: ""}
+    titles = {"return_sum": "return_sum"} | {m.name: m.name + arrows[m.higher_is_better] for m in metrics}
+    names = [name for name in titles if any(name in row.figures for row in rows)][:_MAX_PANELS]
+    figure, panels = _grid(len(names))
+    for name, axes in zip(names, panels, strict=True):
+        shown = [row for row in rows if name in row.figures]
+        means = [row.figures[name].mean for row in shown]
+        widths = [0.0 if math.isnan(row.figures[name].half_width) else row.figures[name].half_width for row in shown]
+        axes.bar([row.policy for row in shown], means, yerr=widths, capsize=4, color="#4477aa")
+        axes.set_title(titles[name], fontsize=9)
+        axes.tick_params(axis="x", labelrotation=20)
+    _save(figure, path)
+
+
+def _figure_names(rows: Sequence[EvaluationRow]) -> list[str]:
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row.figures))
+    return list(names)
+
+
+def _panels(known: set[str]) -> list[str]:
+    """What is worth a picture, most telling first."""
+    groups = [
+        ["episodes/return_sum"],
+        sorted(name for name in known if name.startswith("world/")),
+        sorted(name for name in known if name.endswith(("/policy_loss", "/value_loss", "/entropy", "/approx_kl"))),
+        sorted(name for name in known if name.endswith("/explained_variance")),
+        ["speed/env_steps_per_s"],
+    ]
+    return [name for group in groups for name in group if name in known][:_MAX_PANELS]
+
+
+def _grid(count: int) -> tuple[Figure, list[Axes]]:
+    columns = max(1, min(3, count))
+    rows = max(1, -(-count // columns))
+    figure = Figure(figsize=(4.2 * columns, 3.0 * rows), layout="constrained")
+    panels = [figure.add_subplot(rows, columns, index + 1) for index in range(count)]
+    for axes in panels:
+        axes.tick_params(labelsize=8)
+        axes.grid(alpha=0.3)
+    return figure, panels
+
+
+def _save(figure: Figure, path: Path) -> None:
+    with write_atomically(path) as file:
+        figure.savefig(file, format="png", dpi=120)
