@@ -8,13 +8,13 @@ held open there until the trainer answers. What the bytes mean is up to others.
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 import grpc
 
 from bridge.errors import CallOrderError, UnityProtocolError
+from bridge.unity.daemon_threads import DaemonThreads
 from bridge.unity.messages import EXCHANGE_METHOD_NAME, EXCHANGE_SERVICE, STATUS_QUIT, Header, UnityMessage
 
 __all__ = ["LOOPBACK", "MAX_MESSAGE_BYTES", "ExchangeServer", "quit_reply"]
@@ -64,8 +64,9 @@ class ExchangeServer:
         self._waiting: _Call | None = None
         self._busy = threading.Lock()
         self._closed = threading.Event()
+        self._threads = DaemonThreads(_THREADS, "agv-bridge-unity")
         self._server = grpc.server(
-            ThreadPoolExecutor(_THREADS, thread_name_prefix="agv-bridge-unity"),
+            self._threads,
             options=[
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -124,6 +125,7 @@ class ExchangeServer:
             self.reply(quit_reply())
         self._answer_unread_calls()
         self._server.stop(_STOP_TIMEOUT_S).wait(_STOP_TIMEOUT_S + 1.0)
+        self._threads.shutdown()
 
     def _answer_unread_calls(self) -> None:
         while True:
@@ -142,9 +144,7 @@ class ExchangeServer:
                 try:
                     return call.reply.get(timeout=_CHECK_INTERVAL_S)
                 except Empty:
-                    # The interpreter joins this thread before it runs exit handlers: it must not wait for a
-                    # trainer that is gone without having closed the server.
-                    if self._closed.is_set() or not threading.main_thread().is_alive():
+                    if self._closed.is_set() or not context.is_active():
                         return quit_reply()
         finally:
             self._busy.release()
