@@ -7,6 +7,7 @@ everything in it can be edited afterwards.
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 from bridge.errors import LayoutError, ScenarioError
@@ -80,7 +81,9 @@ def _checked_name(name: str) -> str:
 
 def _scenario_text(name: str, map_name: str, stationed: StationedLayout, rules: StationRules) -> str:
     layout = stationed.layout
-    notes = "\n".join(f"# - {note}" for note in stationed.notes)
+    notes = "\n".join(
+        textwrap.fill(note, width=100, initial_indent="# - ", subsequent_indent="#   ") for note in stationed.notes
+    )
     shown_name = re.sub(r"[^\x20-\x7e]", "?", map_name)
     return f"""\
 # {rules.num_robots} robots on a floor imported from {shown_name}

@@ -171,7 +171,7 @@ def test_find_scenario_suggests_a_shipped_one_when_the_name_is_near(tmp_path: Pa
         (
             "count: 2",
             "count: 2, role: b",
-            r"line 11, column 32: expected YAML, got: the key 'role' for the second time",
+            r"line 11, column 33: expected YAML, got: the key 'role' for the second time",
         ),
         ("role: carrier", "role: true", r"fleet\[0\]\.role: expected a string, got true\. Put it in quotes\."),
     ],
@@ -307,7 +307,7 @@ def test_open_world_names_the_key_when_the_layout_file_is_missing_or_elsewhere(w
         (
             "count: 2",
             "count: 21",
-            r"fleet: expected at most 16 robots .*, got 21\. Lower a count or enlarge the floor\.",
+            r"fleet: expected at most 18 robots .*, got 21\. Lower a count or enlarge the floor\.",
         ),
         ("..##S.", "..##..", r"layout: expected at least one pick-up, got none\. Mark a free cell with 'S'\."),
         ("P....E", "P.....", r"layout: expected at least one delivery, got none\. Mark a free cell with 'E'\."),
