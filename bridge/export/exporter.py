@@ -60,7 +60,7 @@ def export_policy(
         for actor, name in zip(networks, names, strict=True):
             path = write_actor(actor, Path(staging) / name, scenario_name=scenario_name)
             role = RoleSpec(actor.role, actor.agent_ids, actor.observation, actor.action)
-            require_unity_model(path, role, where=name)
+            require_unity_model(path, role, isolated=False, where=name)
             policy = policy_outputs(actor) if policy_outputs else None
             require_parity(name, check_parity(path, actor, num_samples=num_samples, seed=seed, policy_outputs=policy))
             files.append(_listed(actor, path))

@@ -136,10 +136,15 @@ def numbers_of(tensor: onnx.TensorProto, where: str) -> NDArray[np.float64]:
         ExportError: Its bytes are not what its shape and type say.
     """
     try:
-        return np.asarray(numpy_helper.to_array(tensor), np.float64)
-    except (TypeError, ValueError) as fault:
+        stored = numpy_helper.to_array(tensor)
+        if stored.dtype.kind in "cOSU":
+            raise TypeError(f"{stored.dtype} values")
+        with np.errstate(invalid="ignore"):
+            return np.asarray(stored, np.float64)
+    # KeyError: a number that stands for no element type.
+    except (KeyError, TypeError, ValueError) as fault:
         raise ExportError(
-            f"{where}: tensor {tensor.name!r}: expected numbers of its declared shape and type, got: {fault}."
+            f"{where}: tensor {tensor.name!r}: expected real numbers of its declared shape and type, got: {fault}."
         ) from fault
 
 

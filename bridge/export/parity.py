@@ -175,11 +175,11 @@ def _differences(found: PolicyOutputs, expected: PolicyOutputs, masks: Bool) -> 
     ):
         if ours.shape != theirs.shape:
             raise ExportError(f"parity: expected outputs of shape {ours.shape} from the policy, got {theirs.shape}.")
-        difference = np.abs(ours.astype(np.float64) - theirs)
-        relative = difference / np.maximum(1.0, np.abs(theirs))
         if counted is not None:
-            difference, relative = difference[counted], relative[counted]
+            ours, theirs = ours[counted], theirs[counted]
+        difference = np.abs(ours.astype(np.float64) - theirs)
         if difference.size:
+            relative = difference / np.maximum(1.0, np.abs(theirs))
             # max() of Python would lose a NaN; numpy's keeps it.
             absolute = float(np.maximum(absolute, difference.max()))
             scaled = float(np.maximum(scaled, relative.max()))

@@ -171,9 +171,9 @@ def _continuous(graph: _Graph, parameters: ActorParameters, head: DenseLayer, fe
     sample = graph.node("Add", [mean, graph.node("Mul", [noise, std], "noise")], contract.TRACE_SAMPLE)
     for x, output in ((sample, contract.CONTINUOUS_ACTIONS), (mean, contract.DETERMINISTIC_CONTINUOUS)):
         if parameters.squash == "tanh":
-            graph.node("Tanh", [x], output)
-        else:
-            _clip(graph, x, output, 1.0)
+            x = graph.node("Tanh", [x], f"{output}_tanh")
+        # After Tanh too: onnxruntime's approximation of it overshoots 1 by one rounding step.
+        _clip(graph, x, output, 1.0)
         graph.output(output, TensorProto.FLOAT, [contract.BATCH, parameters.action.num_continuous])
     graph.constant_output(contract.CONTINUOUS_SHAPE, np.array([parameters.action.num_continuous], np.float32))
 
