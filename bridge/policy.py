@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from bridge.roster import RosterArrays
+from bridge.roster import Roster, RosterArrays
 from bridge.specs import WorldSpec
 
-__all__ = ["FleetPolicy", "RandomPolicy"]
+__all__ = ["FleetPolicy", "PolicyFactory", "RandomPolicy"]
 
 
 class FleetPolicy(Protocol):
@@ -18,6 +19,10 @@ class FleetPolicy(Protocol):
     def act(self, arrays: RosterArrays) -> None:
         """Write ``continuous_actions`` and ``discrete_actions`` for every slot that is asked for a decision."""
         ...
+
+
+PolicyFactory: TypeAlias = Callable[[Roster], FleetPolicy]
+"""Makes a policy for the environments that it will drive; a planner reads more of them than observations."""
 
 
 class RandomPolicy:

@@ -8,6 +8,7 @@ packages before the world is opened.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -16,6 +17,7 @@ from pettingzoo import ParallelEnv
 from pydantic import BaseModel
 
 from bridge.errors import MissingExtraError
+from bridge.policy import PolicyFactory
 from bridge.roster import Roster, RosterArrays
 from bridge.specs import WorldSpec
 
@@ -77,6 +79,11 @@ class World(Protocol):
             first_env: Index of the first one among all environments of the run; keys its random streams.
             arrays: Where to write, (E, ...) as in :func:`bridge.roster.array_shapes`; allocated if None.
         """
+        ...
+
+    @property
+    def planners(self) -> Mapping[str, PolicyFactory]:
+        """What would drive this world without learning, by name; empty where there is nothing."""
         ...
 
     def parallel_env(self, render_mode: str | None = None) -> ParallelEnv[str, Any, Any]:

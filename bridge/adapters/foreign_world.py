@@ -12,6 +12,7 @@ from bridge.errors import ScenarioError, SpecMismatchError
 from bridge.foreign_spec import Grouping, spec_of_parallel_env
 from bridge.parallel_env import RosterParallelEnv
 from bridge.parallel_roster import ParallelRoster
+from bridge.policy import PolicyFactory
 from bridge.roster import RosterArrays
 from bridge.specs import WorldSpec
 
@@ -71,6 +72,11 @@ class ForeignWorld:
     def roster(self, num_envs: int, *, first_env: int = 0, arrays: RosterArrays | None = None) -> ParallelRoster:
         """See :meth:`bridge.registry.World.roster`."""
         return self._roster(num_envs, first_env, arrays, None)
+
+    @property
+    def planners(self) -> dict[str, PolicyFactory]:
+        """None; see :attr:`bridge.registry.World.planners`."""
+        return {}
 
     def parallel_env(self, render_mode: str | None = None) -> RosterParallelEnv:
         """See :meth:`bridge.registry.World.parallel_env`."""

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bridge.errors import ScenarioError, SpecMismatchError, UnityPlayerDiedError
 from bridge.parallel_env import RosterParallelEnv
+from bridge.policy import PolicyFactory
 from bridge.registry import open_world
 from bridge.roster import RosterArrays
 from bridge.scenario import Scenario, load_scenario, resolve_inside
@@ -119,6 +120,11 @@ class UnityWorld:
         )
         session = self._session(first_env, num_envs)
         return UnityRoster(self._command(first_env), self.spec, session, options, arrays)
+
+    @property
+    def planners(self) -> dict[str, PolicyFactory]:
+        """None; see :attr:`bridge.registry.World.planners`."""
+        return {}
 
     def parallel_env(self, render_mode: str | None = None) -> ParallelEnv[str, Any, Any]:
         """One area behind PettingZoo's parallel API."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bridge.policy import PolicyFactory
 from bridge.roster import RosterArrays
 from bridge.specs import WorldSpec
 from bridge.warehouse.config import WarehouseConfig
@@ -58,6 +59,13 @@ class WarehouseWorld:
         from bridge.warehouse.simulator import WarehouseSimulator
 
         return WarehouseSimulator(self._config, self._layout, num_envs, first_env=first_env, arrays=arrays)
+
+    @property
+    def planners(self) -> dict[str, PolicyFactory]:
+        """PIBT, where robots move from cell to cell."""
+        from bridge.planners.pibt import PibtPolicy
+
+        return {"pibt": PibtPolicy} if self._config.drive.kind == "grid" else {}
 
     def parallel_env(self, render_mode: str | None = None) -> ParallelEnv[str, Any, Any]:
         """One warehouse behind PettingZoo's parallel API; robots that left come back at the next reset.
