@@ -24,21 +24,23 @@ _MAX_NAME = 64
 
 def import_map(
     map_path: Path,
-    out_folder: Path,
-    rules: StationRules,
     *,
+    robots: int,
+    out_folder: Path,
     name: str | None = None,
     cell_size_m: float = 1.0,
+    rules: StationRules | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write a scenario folder for a map file.
 
     Args:
         map_path: Map in a format of :func:`bridge.maps.files.load_layout_file`.
+        robots: Size of the fleet.
         out_folder: Folder to write ``scenario.yaml`` and ``layout.map`` into; made if it is missing.
-        rules: Size of the fleet, and how stations are derived.
         name: Name of the scenario; the map file's stem, in lower case, by default.
         cell_size_m: Edge length of a cell in m; MovingAI maps have none.
+        rules: How many stations there shall be, and where; the defaults of :class:`StationRules` if None.
         overwrite: Replace files of an earlier import.
 
     Returns:
@@ -54,11 +56,11 @@ def import_map(
         if path.exists() and not overwrite:
             raise ScenarioError(f"{path}: expected no such file yet, got one. Choose another folder, or overwrite it.")
     layout = load_layout_file(map_path, cell_size_m)
-    stationed = derive_stations(layout, rules, str(map_path))
+    stationed = derive_stations(layout, robots, rules, str(map_path))
     try:
         out_folder.mkdir(parents=True, exist_ok=True)
         write_layout_file(stationed.layout, layout_path)
-        scenario_path.write_text(_scenario_text(name, map_path.name, stationed, rules), encoding="utf-8")
+        scenario_path.write_text(_scenario_text(name, map_path.name, stationed, robots), encoding="utf-8")
     except OSError as error:
         raise LayoutError(f"{out_folder}: expected a folder that can be written, got: {error.strerror}.") from error
     return scenario_path
@@ -79,14 +81,14 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _scenario_text(name: str, map_name: str, stationed: StationedLayout, rules: StationRules) -> str:
+def _scenario_text(name: str, map_name: str, stationed: StationedLayout, robots: int) -> str:
     layout = stationed.layout
     notes = "\n".join(
         textwrap.fill(note, width=100, initial_indent="# - ", subsequent_indent="#   ") for note in stationed.notes
     )
     shown_name = re.sub(r"[^\x20-\x7e]", "?", map_name)
     return f"""\
-# {rules.num_robots} robots on a floor imported from {shown_name}
+# {robots} robots on a floor imported from {shown_name}
 # ({layout.height} x {layout.width} cells of {layout.cell_size_m:g} m, {layout.num_free} free).
 #
 # The import derived the stations in {_LAYOUT_FILE} by these rules; edit the letters there
@@ -98,8 +100,8 @@ world: warehouse
 warehouse:
   layout: {{file: {_LAYOUT_FILE}, cell_size_m: {layout.cell_size_m!r}}}
   fleet:
-    - {{role: carrier, count: {rules.num_robots}}}
-  tasks: {{open: {rules.num_robots}}}   # a backlog of one waiting transport per robot
+    - {{role: carrier, count: {robots}}}
+  tasks: {{open: {robots}}}   # a backlog of one waiting transport per robot
   observation:
     - {{block: self}}
     - {{block: target}}

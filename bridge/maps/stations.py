@@ -40,7 +40,6 @@ class StationRules:
     """How many stations there shall be, and where.
 
     Attributes:
-        num_robots: Size of the fleet; each robot gets a parking place.
         num_pickups: Pick-up cells; None: two per robot, at most 256, or all that the map marks.
         num_deliveries: Delivery cells; None: one per four robots, at least two, or all that the map marks.
         deliveries_side: Border, or borders, along which the deliveries lie.
@@ -48,14 +47,13 @@ class StationRules:
             maps of games, where S is a swamp.
     """
 
-    num_robots: int
     num_pickups: int | None = None
     num_deliveries: int | None = None
     deliveries_side: DeliverySide = "left-right"
     keep_marks: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("num_robots", "num_pickups", "num_deliveries"):
+        for name in ("num_pickups", "num_deliveries"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise LayoutError(f"station rules: {name}: expected a number >= 1, got {value}.")
@@ -73,8 +71,10 @@ class StationedLayout(NamedTuple):
     notes: tuple[str, ...]
 
 
-def derive_stations(layout: Layout, rules: StationRules, where: str = "layout") -> StationedLayout:
-    """Give a layout the stations that it lacks.
+def derive_stations(
+    layout: Layout, num_robots: int, rules: StationRules | None = None, where: str = "layout"
+) -> StationedLayout:
+    """Give a layout the stations that it lacks, and one parking place per robot.
 
     Only the largest connected part of the floor is used, without its dead ends. Deliveries and
     parking places are chosen so that robots standing on all of them at once cut nothing off.
@@ -82,24 +82,28 @@ def derive_stations(layout: Layout, rules: StationRules, where: str = "layout") 
     Raises:
         LayoutError: The floor has no room for what the rules ask for.
     """
+    rules = StationRules() if rules is None else rules
+    if num_robots < 1:
+        raise LayoutError(f"{where}: expected at least 1 robot, got {num_robots}.")
     floor = largest_component(~layout.blocked)
-    if floor.sum() < rules.num_robots + 2:
+    if floor.sum() < num_robots + 2:
         raise LayoutError(
-            f"{where}: expected room for {rules.num_robots} robots and two stations in the largest connected "
+            f"{where}: expected room for {num_robots} robots and two stations in the largest connected "
             f"part of the floor, got {int(floor.sum())} free cells. Use fewer robots."
         )
     if not rules.keep_marks:
         none = np.empty(0, np.int32)
         layout = replace(layout, pickups=none, deliveries=none, parking=none, chargers=none)
-    return _Placement(layout, floor, rules, where).run()
+    return _Placement(layout, floor, num_robots, rules, where).run()
 
 
 class _Placement:
     """One run of the rules; ``room`` shrinks as cells are taken."""
 
-    def __init__(self, layout: Layout, floor: Bool, rules: StationRules, where: str) -> None:
+    def __init__(self, layout: Layout, floor: Bool, num_robots: int, rules: StationRules, where: str) -> None:
         self._layout = layout
         self._floor = floor
+        self._num_robots = num_robots
         self._rules = rules
         self._where = where
         self._core = without_dead_ends(floor)
@@ -142,7 +146,7 @@ class _Placement:
         rules = self._rules
         sides = [rules.deliveries_side] if rules.deliveries_side != "all" else ["left-right", "top-bottom"]
         borders = [border for side in sides for border in side.split("-")]
-        wanted = rules.num_deliveries or max(2, rules.num_robots // 4)
+        wanted = rules.num_deliveries or max(2, self._num_robots // 4)
         allowed = (self._core & ~is_one_lane(self._floor)).ravel() & ~self._taken
         chosen: list[int] = []
         for index, border in enumerate(borders):
@@ -163,7 +167,7 @@ class _Placement:
         rules = self._rules
         faces, source = rack_faces(self._layout.blocked, self._core)
         candidates = np.flatnonzero(faces.ravel() & ~self._taken).astype(np.int32)
-        wanted = rules.num_pickups or min(2 * rules.num_robots, _MAX_DEFAULT_PICKUPS, max(1, len(candidates)))
+        wanted = rules.num_pickups or min(2 * self._num_robots, _MAX_DEFAULT_PICKUPS, max(1, len(candidates)))
         if len(candidates) < wanted:
             raise LayoutError(
                 f"{self._where}: expected room for {wanted} pick-ups, got {len(candidates)} {source}. Ask for fewer."
@@ -174,7 +178,7 @@ class _Placement:
         return chosen
 
     def _derive_parking(self) -> Cells:
-        wanted = self._rules.num_robots
+        wanted = self._num_robots
         shape = self._floor.shape
         lanes = is_one_lane(self._floor)
         allowed = self._core & ~lanes & ~self._taken.reshape(shape)

@@ -39,7 +39,7 @@ def map_path(tmp_path: Path) -> Path:
 
 
 def test_import_map_writes_a_scenario_that_opens(map_path: Path, tmp_path: Path) -> None:
-    path = import_map(map_path, tmp_path / "out", StationRules(num_robots=4), cell_size_m=1.25)
+    path = import_map(map_path, robots=4, out_folder=tmp_path / "out", cell_size_m=1.25)
     assert path == tmp_path / "out" / "scenario.yaml"
     scenario = load_scenario(tmp_path / "out")
     assert scenario.name == "hall-7-west"
@@ -50,7 +50,9 @@ def test_import_map_writes_a_scenario_that_opens(map_path: Path, tmp_path: Path)
 
 
 def test_import_map_says_in_the_header_which_rules_derived_what(map_path: Path, tmp_path: Path) -> None:
-    path = import_map(map_path, tmp_path / "out", StationRules(num_robots=4, num_pickups=3, num_deliveries=2))
+    path = import_map(
+        map_path, robots=4, out_folder=tmp_path / "out", rules=StationRules(num_pickups=3, num_deliveries=2)
+    )
     lines = [line for line in path.read_text().splitlines() if line.startswith("#")]
     assert lines[0] == "# 4 robots on a floor imported from Hall 7 (West).map"
     assert max(map(len, lines)) <= 100
@@ -62,34 +64,34 @@ def test_import_map_says_in_the_header_which_rules_derived_what(map_path: Path, 
 
 
 def test_import_map_keeps_the_name_that_it_is_given(map_path: Path, tmp_path: Path) -> None:
-    path = import_map(map_path, tmp_path / "out", StationRules(num_robots=2), name="hall_west")
+    path = import_map(map_path, robots=2, out_folder=tmp_path / "out", name="hall_west")
     assert load_scenario(path).name == "hall_west"
 
 
 def test_import_map_refuses_a_name_that_a_scenario_cannot_have(map_path: Path, tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"import: name: expected .* got 'Hall West'\. Use lower case"):
-        import_map(map_path, tmp_path / "out", StationRules(num_robots=2), name="Hall West")
+        import_map(map_path, robots=2, out_folder=tmp_path / "out", name="Hall West")
     assert not (tmp_path / "out").exists()
 
 
 def test_import_map_replaces_an_earlier_import_only_when_it_is_told_to(map_path: Path, tmp_path: Path) -> None:
-    path = import_map(map_path, tmp_path / "out", StationRules(num_robots=2))
+    path = import_map(map_path, robots=2, out_folder=tmp_path / "out")
     with pytest.raises(ScenarioError, match=r"scenario\.yaml: expected no such file yet, got one\. Choose another"):
-        import_map(map_path, tmp_path / "out", StationRules(num_robots=3))
+        import_map(map_path, robots=3, out_folder=tmp_path / "out")
     assert "2 robots" in path.read_text()
-    import_map(map_path, tmp_path / "out", StationRules(num_robots=3), overwrite=True)
+    import_map(map_path, robots=3, out_folder=tmp_path / "out", overwrite=True)
     assert "3 robots" in path.read_text()
 
 
 def test_import_map_writes_nothing_when_the_map_has_no_room(map_path: Path, tmp_path: Path) -> None:
     with pytest.raises(LayoutError, match=r"Hall 7 \(West\)\.map: expected room for 500 robots"):
-        import_map(map_path, tmp_path / "out", StationRules(num_robots=500))
+        import_map(map_path, robots=500, out_folder=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["warehouse-10-20-10-2-1.map", "random-32-32-10.map"])
 def test_import_map_makes_a_scenario_of_64_robots_from_real_maps(public_maps: Path, tmp_path: Path, name: str) -> None:
-    import_map(public_maps / "movingai" / name, tmp_path, StationRules(num_robots=64))
+    import_map(public_maps / "movingai" / name, robots=64, out_folder=tmp_path)
     scenario = load_scenario(tmp_path)
     assert scenario.name == name.removesuffix(".map")
     assert open_world(scenario).spec.roles[0].num_slots == 64

@@ -71,8 +71,8 @@ def test_keeps_neighbours_connected_never_lets_a_standing_robot_split_the_floor(
 
 @pytest.mark.parametrize("side", ["left", "right", "top", "bottom", "left-right", "top-bottom", "all"])
 def test_derive_stations_leaves_a_connected_floor_with_robots_on_all_deliveries_and_parking_places(side: str) -> None:
-    rules = StationRules(num_robots=8, num_deliveries=4, deliveries_side=side)  # type: ignore[arg-type]
-    layout, notes = derive_stations(_layout(RACKS), rules)
+    rules = StationRules(num_deliveries=4, deliveries_side=side)  # type: ignore[arg-type]
+    layout, notes = derive_stations(_layout(RACKS), 8, rules)
     assert (len(layout.pickups), len(layout.deliveries), len(layout.parking)) == (16, 4, 8)
     assert len(np.unique(np.concatenate([layout.pickups, layout.deliveries, layout.parking]))) == 28
     rest = ~layout.blocked
@@ -82,7 +82,7 @@ def test_derive_stations_leaves_a_connected_floor_with_robots_on_all_deliveries_
 
 
 def test_derive_stations_puts_pickups_at_rack_faces_and_deliveries_at_the_border_asked_for() -> None:
-    layout, _ = derive_stations(_layout(RACKS), StationRules(num_robots=4, num_deliveries=3, deliveries_side="right"))
+    layout, _ = derive_stations(_layout(RACKS), 4, StationRules(num_deliveries=3, deliveries_side="right"))
     rows, columns = np.divmod(layout.pickups, layout.width)
     racks = layout.blocked[3:8, 3:15]
     assert racks.any()
@@ -93,14 +93,13 @@ def test_derive_stations_puts_pickups_at_rack_faces_and_deliveries_at_the_border
 
 
 def test_derive_stations_is_the_same_when_it_is_repeated() -> None:
-    rules = StationRules(num_robots=8)
-    first, again = (derive_stations(_layout(RACKS), rules).layout.to_drawing() for _ in range(2))
+    first, again = (derive_stations(_layout(RACKS), 8).layout.to_drawing() for _ in range(2))
     assert first == again
 
 
 def test_derive_stations_uses_only_the_largest_connected_part_of_the_floor() -> None:
     layout, _ = derive_stations(
-        _layout(["...##......", "...##..##..", "...##..##..", "####......."]), StationRules(2, num_deliveries=2)
+        _layout(["...##......", "...##..##..", "...##..##..", "####......."]), 2, StationRules(num_deliveries=2)
     )
     stations = np.concatenate([layout.pickups, layout.deliveries, layout.parking])
     assert len(stations) > 0
@@ -109,14 +108,14 @@ def test_derive_stations_uses_only_the_largest_connected_part_of_the_floor() -> 
 
 def test_derive_stations_keeps_what_the_map_marks() -> None:
     rows = ["S....E", ".####.", "P.##.P", "......"]
-    layout, notes = derive_stations(_layout(rows), StationRules(num_robots=2))
+    layout, notes = derive_stations(_layout(rows), 2)
     assert layout.to_drawing() == rows
     assert "pick-ups: 1 of the 1 that the map marks." in notes
 
 
 def test_derive_stations_derives_only_what_the_map_lacks() -> None:
     rows = [*RACKS[:5], "#...............E#", *RACKS[6:]]
-    layout, notes = derive_stations(_layout(rows), StationRules(num_robots=2))
+    layout, notes = derive_stations(_layout(rows), 2)
     assert layout.deliveries.tolist() == [5 * 18 + 16]
     assert (len(layout.pickups), len(layout.parking)) == (4, 2)
     assert notes[0] == "deliveries: 1 of the 1 that the map marks."
@@ -124,52 +123,55 @@ def test_derive_stations_derives_only_what_the_map_lacks() -> None:
 
 def test_derive_stations_replaces_marks_when_it_is_told_to() -> None:
     swamp = _layout([row.replace("..", "SS") for row in RACKS])
-    layout, _ = derive_stations(swamp, StationRules(num_robots=2, num_pickups=2, keep_marks=False))
+    layout, _ = derive_stations(swamp, 2, StationRules(num_pickups=2, keep_marks=False))
     assert (len(layout.pickups), len(layout.deliveries), len(layout.parking)) == (2, 2, 2)
 
 
 def test_derive_stations_thins_marks_out_and_drops_those_that_nobody_can_reach() -> None:
-    layout, notes = derive_stations(_layout(["S#....", "##.S..", ".S..SE", ".....P"]), StationRules(1, num_pickups=2))
+    layout, notes = derive_stations(_layout(["S#....", "##.S..", ".S..SE", ".....P"]), 1, StationRules(num_pickups=2))
     assert layout.pickups.tolist() == [9, 16]
     assert "pick-ups: 2 of the 4 that the map marks (1 lie outside the largest connected part of the floor)." in notes
 
 
 def test_derive_stations_takes_the_middle_of_a_floor_without_racks_for_pickups() -> None:
-    layout, notes = derive_stations(_layout(["........"] * 8), StationRules(num_robots=2))
+    layout, notes = derive_stations(_layout(["........"] * 8), 2)
     assert all(2 <= value < 6 for cell in layout.pickups.tolist() for value in divmod(cell, 8))
     assert any("floor without racks" in note for note in notes)
 
 
 @pytest.mark.parametrize(
-    ("rules", "message"),
+    ("num_robots", "rules", "message"),
     [
         (
-            StationRules(200),
+            200,
+            StationRules(),
             r"test\.map: expected room for 200 robots and two stations .*got 104 free cells\. Use fewer",
         ),
-        (StationRules(60), r"test\.map: expected room for 60 parking places outside aisles of one lane, got \d+\."),
-        (StationRules(4, num_pickups=99), r"expected room for 99 pick-ups, got \d+ cells beside racks .*Ask for fewer"),
+        (60, StationRules(), r"test\.map: expected room for 60 parking places outside aisles of one lane, got \d+\."),
+        (0, StationRules(), r"test\.map: expected at least 1 robot, got 0\."),
+        (4, StationRules(num_pickups=99), r"expected room for 99 pick-ups, got \d+ cells beside racks .*Ask for fewer"),
         (
-            StationRules(4, num_deliveries=40),
+            4,
+            StationRules(num_deliveries=40),
             r"expected room for 40 deliveries along the border \(left-right\), got \d",
         ),
     ],
 )
-def test_derive_stations_says_what_has_no_room(rules: StationRules, message: str) -> None:
+def test_derive_stations_says_what_has_no_room(num_robots: int, rules: StationRules, message: str) -> None:
     with pytest.raises(LayoutError, match=message):
-        derive_stations(_layout(RACKS), rules, "test.map")
+        derive_stations(_layout(RACKS), num_robots, rules, "test.map")
 
 
 def test_station_rules_name_the_rule_that_is_wrong() -> None:
     with pytest.raises(LayoutError, match=r"station rules: num_pickups: expected a number >= 1, got 0\."):
-        StationRules(num_robots=4, num_pickups=0)
+        StationRules(num_pickups=0)
     with pytest.raises(LayoutError, match=r"deliveries_side: expected one of left, right, .*got 'north'\."):
-        StationRules(num_robots=4, deliveries_side="north")  # type: ignore[arg-type]
+        StationRules(deliveries_side="north")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["warehouse-10-20-10-2-1.map", "random-32-32-10.map"])
 def test_derive_stations_serves_64_robots_on_real_maps(public_maps: Path, name: str) -> None:
-    layout, _ = derive_stations(load_layout_file(public_maps / "movingai" / name, 1.0), StationRules(num_robots=64))
+    layout, _ = derive_stations(load_layout_file(public_maps / "movingai" / name, 1.0), 64)
     assert (len(layout.pickups), len(layout.deliveries), len(layout.parking)) == (128, 16, 64)
     floor = largest_component(~layout.blocked)
     rest = floor.copy()

@@ -9,7 +9,7 @@ import pytest
 
 from bridge.adapters.warehouse import WarehouseWorld
 from bridge.errors import SpecMismatchError
-from bridge.maps import StationRules, import_map
+from bridge.maps import import_map
 from bridge.planners.bound import throughput_bound
 from bridge.planners.pibt import PibtPolicy
 from bridge.registry import open_world
@@ -56,7 +56,7 @@ def test_pibt_policy_delivers_without_contact_or_refused_move_on_shipped_scenari
 def test_pibt_policy_keeps_a_large_fleet_flowing_on_real_maps(
     public_maps: Path, tmp_path: Path, name: str, num_robots: int, at_least: int
 ) -> None:
-    import_map(public_maps / "movingai" / name, tmp_path, StationRules(num_robots))
+    import_map(public_maps / "movingai" / name, robots=num_robots, out_folder=tmp_path)
     world = _world(tmp_path)
     simulator = world.roster(1)
     simulator.reset(3)
