@@ -16,23 +16,25 @@ Bool = NDArray[np.bool_]
 
 
 def random_observations(parameters: ActorParameters, num_rows: int, rng: np.random.Generator) -> Float32:
-    """Observations of the actor's layout, the first of them all zero.
+    """Observations of the actor's layout; the first is zero, but for the robot's id, which is always one-hot.
 
     Values are uniform in a block's range, or normal where it has none; where there is a
     normaliser, one row in two follows its mean and three times its deviation instead, so that
-    its clip is reached. The robot's id is one-hot.
+    its clip is reached.
 
     Returns:
         (num_rows, F) float32.
     """
     blocks = [_random_block(block, num_rows, rng) for block in parameters.observation.blocks]
     observations = np.concatenate(blocks, axis=1)
+    ids = np.concatenate(
+        [np.full(block.size, block.name == contract.AGENT_ID_BLOCK) for block in parameters.observation.blocks]
+    )
     if parameters.normaliser_mean is not None and parameters.normaliser_std is not None:
         wide = parameters.normaliser_mean + 3 * parameters.normaliser_std * rng.standard_normal(observations.shape)
-        ids = [np.full(block.size, block.name == contract.AGENT_ID_BLOCK) for block in parameters.observation.blocks]
-        use_wide = (rng.random((num_rows, 1)) < 0.5) & ~np.concatenate(ids)
+        use_wide = (rng.random((num_rows, 1)) < 0.5) & ~ids
         observations = np.where(use_wide, wide, observations)
-    observations[:1] = 0.0
+    observations[:1, ~ids] = 0.0
     return observations.astype(np.float32)
 
 
@@ -45,7 +47,7 @@ def _random_block(block: ObservationBlock, num_rows: int, rng: np.random.Generat
 
 
 def random_masks(action: ActionSpec, num_rows: int, rng: np.random.Generator) -> Bool:
-    """Masks with at least one allowed choice per branch, but for the first, which forbids everything.
+    """Masks with at least one allowed choice per branch.
 
     Each row allows a share of its own of the choices, so that masks of every density occur.
 
@@ -57,7 +59,6 @@ def random_masks(action: ActionSpec, num_rows: int, rng: np.random.Generator) ->
     for size in action.discrete_branches:
         masks[np.arange(num_rows), start + rng.integers(size, size=num_rows)] = True
         start += size
-    masks[:1] = False
     return masks
 
 
