@@ -343,3 +343,21 @@ def test_every_shipped_map_is_read_and_has_stations(path: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in sorted(shipped_scenarios()) if name.startswith("warehouse")])
 def test_every_shipped_warehouse_opens(name: str) -> None:
     assert open_world(load_scenario(name)).spec.roles
+
+
+def test_the_documented_example_opens(write: Write) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    example = page.split("```yaml\n")[1].split("```")[0]
+    path = write(example)
+    assert _open(path).spec.roles[0].num_slots == 4
+
+
+def test_the_documented_messages_are_those_of_the_reader(write: Write) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text(encoding="utf-8")
+    text = _changed("count: 2", "cuont: 2") + "  drive: {kind: gird}\n  episode_steps: '500'\n"
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(write(text))
+    for line in str(caught.value).splitlines():
+        message = line.split("mine.yaml: ")[1]
+        if "count: expected a value" not in message:
+            assert f"my.yaml: {message}\n" in page
