@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-__all__ = ["kernel"]
+__all__ = ["kernel", "lean_kernel"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -19,3 +19,16 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def kernel(function: Function) -> Function:
     """Compile a function to machine code at its first call; errors of arithmetic follow numpy (no exceptions)."""
     return cast(Function, numba.njit(cache=True, error_model="numpy", nogil=True)(function))
+
+
+def lean_kernel(function: Function) -> Function:
+    """Like :func:`kernel`, for functions that allocate no array: they are compiled without reference counting.
+
+    Otherwise every call of a compiled function from another one counts references of all arrays
+    that it is given, also of those in named tuples: half a microsecond for thirty arrays, which is
+    more than most parts of a simulator cost per robot. A function that does allocate is refused by
+    the compiler; let a :func:`kernel` allocate and pass the array on.
+    """
+    # numba's own name for the switch; its type stubs do not list it.
+    options: dict[str, Any] = {"_nrt": False}
+    return cast(Function, numba.njit(cache=True, error_model="numpy", nogil=True, **options)(function))

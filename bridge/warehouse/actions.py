@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel
+from bridge.jit import lean_kernel
 
 __all__ = ["take_continuous", "take_moves"]
 
 Bool = NDArray[np.bool_]
 
 
-@kernel
+@lean_kernel
 def take_moves(actions: NDArray[np.int32], asked: Bool, mask: Bool, first: int, taken: NDArray[np.int32]) -> int:
     """Copy the moves of one role to the robot axis.
 
@@ -40,7 +40,7 @@ def take_moves(actions: NDArray[np.int32], asked: Bool, mask: Bool, first: int, 
     return wrong
 
 
-@kernel
+@lean_kernel
 def take_continuous(actions: NDArray[np.float32], asked: Bool, first: int, taken: NDArray[np.float32]) -> int:
     """Copy the continuous actions of one role to the robot axis.
 

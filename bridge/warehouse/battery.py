@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bridge.jit import kernel
+from bridge.jit import lean_kernel
 from bridge.warehouse.fleet import Fleet, Outcome, Traits
 
 __all__ = ["drain_batteries"]
 
 
-@kernel
+@lean_kernel
 def drain_batteries(fleet: Fleet, outcome: Outcome, traits: Traits) -> None:
     """Take the charge of one step from every robot on the floor; a robot that moved pays for that, too."""
     num_envs, num_robots = fleet.cell.shape

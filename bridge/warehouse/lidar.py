@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel
+from bridge.jit import lean_kernel
 from bridge.warehouse.fleet import Fleet, Pose
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.neighbours import Buckets
 
-__all__ = ["LidarPlace", "Walls", "make_beams", "make_walls", "merge_blocked", "observe_lidar"]
+__all__ = ["Beams", "LidarPlace", "Walls", "make_beams", "make_walls", "merge_blocked", "observe_lidar"]
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
@@ -54,10 +54,31 @@ class Walls(NamedTuple):
     near: Int32
 
 
-def make_beams(count: int) -> Float32:
-    """(2, count) float32, cosine and sine of the beams, counter-clockwise from straight ahead."""
-    angles = 2.0 * np.pi * np.arange(count) / count
-    return np.stack([np.cos(angles), np.sin(angles)]).astype(np.float32)
+class Beams(NamedTuple):
+    """Beams of one robot.
+
+    Attributes:
+        cos: (beams,) float32, direction in the body frame, counter-clockwise from straight ahead.
+        sin: (beams,) float32.
+        rays: (4, beams) float32, scratch: direction in the floor frame, and its inverse.
+        hits: (beams,) float32, scratch: distance of the nearest hit in m.
+    """
+
+    cos: Float32
+    sin: Float32
+    rays: Float32
+    hits: Float32
+
+
+def make_beams(number: int) -> Beams:
+    """Evenly spread beams."""
+    angles = 2.0 * np.pi * np.arange(number) / number
+    return Beams(
+        np.cos(angles).astype(np.float32),
+        np.sin(angles).astype(np.float32),
+        np.zeros((4, number), np.float32),
+        np.zeros(number, np.float32),
+    )
 
 
 def merge_blocked(blocked: NDArray[np.bool_]) -> Int32:
@@ -106,14 +127,14 @@ def make_walls(layout: Layout, range_m: float) -> Walls:
     return Walls(width * size, height * size, metres.astype(np.float64), start, box[order].astype(np.int32))
 
 
-@kernel
+@lean_kernel
 def observe_lidar(
     fleet: Fleet,
     pose: Pose,
     radius: Float64,
     walls: Walls,
     buckets: Buckets,
-    beams: Float32,
+    beams: Beams,
     lidar: LidarPlace,
     first: int,
     envs: NDArray[np.bool_],
@@ -127,39 +148,53 @@ def observe_lidar(
         radius: (N,) float64, footprints in m.
         walls: Racks and walls.
         buckets: Robots by place; the edge is at least the range plus the largest radius.
-        beams: (2, beams) float32, of :func:`make_beams`.
+        beams: Of :func:`make_beams`.
         lidar: Where and what.
         first: Slot of the role's first robot on the robot axis.
         envs: (E,) bool, environments to treat.
         observations: (E, A, F) float32, written.
     """
-    rays = np.empty((4, lidar.beams), np.float32)
-    hits = np.empty(lidar.beams, np.float32)
-    scale = np.float32(1.0 / lidar.range_m)
     for env in range(len(envs)):
-        if not envs[env]:
-            continue
         for slot in range(observations.shape[1]):
-            robot = first + slot
-            if not fleet.alive[env, robot]:
-                continue
-            x, y = pose.x[env, robot], pose.y[env, robot]
-            _turn_beams(pose.cos[env, robot], pose.sin[env, robot], beams, rays)
-            _cut_by_outer_walls(walls, x, y, lidar.range_m, rays, hits)
-            cell = fleet.cell[env, robot]
-            for index in range(walls.start[cell], walls.start[cell + 1]):
-                _cut_by_box(walls.boxes[walls.near[index]], x, y, rays, hits)
-            _cut_by_robots(buckets, radius, env, robot, x, y, lidar.range_m, rays, hits)
-            for beam in range(lidar.beams):
-                observations[env, slot, lidar.at + beam] = hits[beam] * scale
+            if envs[env] and fleet.alive[env, first + slot]:
+                row = observations[env, slot, lidar.at : lidar.at + lidar.beams]
+                _scan(fleet, pose, radius, walls, buckets, beams, lidar.range_m, env, first + slot, row)
 
 
-@kernel
-def _turn_beams(cos: np.float32, sin: np.float32, beams: Float32, rays: Float32) -> None:
+@lean_kernel
+def _scan(
+    fleet: Fleet,
+    pose: Pose,
+    radius: Float64,
+    walls: Walls,
+    buckets: Buckets,
+    beams: Beams,
+    range_m: float,
+    env: int,
+    robot: int,
+    row: Float32,
+) -> None:
+    """The scan of one robot."""
+    x, y = pose.x[env, robot], pose.y[env, robot]
+    rays, hits = beams.rays, beams.hits
+    _turn_beams(pose.cos[env, robot], pose.sin[env, robot], beams)
+    _cut_by_outer_walls(walls, x, y, range_m, rays, hits)
+    cell = fleet.cell[env, robot]
+    for index in range(walls.start[cell], walls.start[cell + 1]):
+        _cut_by_box(walls.boxes[walls.near[index]], x, y, rays, hits)
+    _cut_by_robots(buckets, radius, env, robot, x, y, range_m, rays, hits)
+    scale = np.float32(1.0 / range_m)
+    for beam in range(len(hits)):
+        row[beam] = hits[beam] * scale
+
+
+@lean_kernel
+def _turn_beams(cos: np.float32, sin: np.float32, beams: Beams) -> None:
     """Directions of the beams in the floor frame, and their inverses; no component is exactly 0."""
-    for beam in range(beams.shape[1]):
-        ux = cos * beams[0, beam] - sin * beams[1, beam]
-        uy = sin * beams[0, beam] + cos * beams[1, beam]
+    rays = beams.rays
+    for beam in range(len(beams.cos)):
+        ux = cos * beams.cos[beam] - sin * beams.sin[beam]
+        uy = sin * beams.cos[beam] + cos * beams.sin[beam]
         ux = _PARALLEL if abs(ux) < _PARALLEL else ux
         uy = _PARALLEL if abs(uy) < _PARALLEL else uy
         rays[0, beam] = ux
@@ -168,7 +203,7 @@ def _turn_beams(cos: np.float32, sin: np.float32, beams: Float32, rays: Float32)
         rays[3, beam] = np.float32(1.0) / uy
 
 
-@kernel
+@lean_kernel
 def _cut_by_outer_walls(walls: Walls, x: float, y: float, range_m: float, rays: Float32, hits: Float32) -> None:
     left, right = np.float32(-x), np.float32(walls.width_m - x)
     bottom, top = np.float32(-y), np.float32(walls.height_m - y)
@@ -179,7 +214,7 @@ def _cut_by_outer_walls(walls: Walls, x: float, y: float, range_m: float, rays: 
         hits[beam] = min(longest, min(along_x, along_y))
 
 
-@kernel
+@lean_kernel
 def _cut_by_box(box: Float64, x: float, y: float, rays: Float32, hits: Float32) -> None:
     """Slab test of one box against all beams; the robot's centre is never inside."""
     left, right = np.float32(box[0] - x), np.float32(box[2] - x)
@@ -193,7 +228,7 @@ def _cut_by_box(box: Float64, x: float, y: float, rays: Float32, hits: Float32) 
         hits[beam] = shorter if (enter <= leave) & (enter >= np.float32(0.0)) else hits[beam]
 
 
-@kernel
+@lean_kernel
 def _cut_by_robots(
     buckets: Buckets,
     radius: Float64,
@@ -218,7 +253,7 @@ def _cut_by_robots(
                 _cut_by_circle(dx, dy, np.float32(radius[other]), rays, hits)
 
 
-@kernel
+@lean_kernel
 def _cut_by_circle(dx: np.float32, dy: np.float32, radius: np.float32, rays: Float32, hits: Float32) -> None:
     """One circle against all beams; the robot's centre is never inside."""
     for beam in range(len(hits)):

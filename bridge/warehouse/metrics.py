@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel
+from bridge.jit import lean_kernel
 from bridge.specs import MetricSpec
 from bridge.warehouse.fleet import Fleet, Outcome
 
@@ -58,7 +58,7 @@ def make_tally(num_envs: int) -> Float64:
     return np.zeros((num_envs, _SIZE))
 
 
-@kernel
+@lean_kernel
 def add_to_tally(fleet: Fleet, outcome: Outcome, tally: Float64) -> None:
     """Add the last step to the sums: (E, ...) float64."""
     num_envs, num_robots = fleet.cell.shape

@@ -27,13 +27,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel
+from bridge.jit import lean_kernel
 from bridge.warehouse.config import DifferentialDriveConfig
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import draw
 
-__all__ = ["DriveLimits", "drive_differential", "make_limits"]
+__all__ = ["CellLists", "DriveLimits", "drive_differential", "make_cell_lists", "make_limits"]
 
 Int32 = NDArray[np.int32]
 Float32 = NDArray[np.float32]
@@ -69,12 +69,30 @@ def make_limits(drive: DifferentialDriveConfig) -> DriveLimits:
     )
 
 
-@kernel
+class CellLists(NamedTuple):
+    """Robots of one environment by cell, as linked lists.
+
+    Attributes:
+        first: (cells,) int32, a robot in each cell; -1 for nobody, also between calls.
+        follower: (N,) int32, another robot in the same cell; -1 for none.
+    """
+
+    first: Int32
+    follower: Int32
+
+
+def make_cell_lists(num_cells: int, num_robots: int) -> CellLists:
+    """Empty lists for a floor and a fleet."""
+    return CellLists(np.full(num_cells, -1, np.int32), np.full(num_robots, -1, np.int32))
+
+
+@lean_kernel
 def drive_differential(
     floor: Floor,
     fleet: Fleet,
     pose: Pose,
     outcome: Outcome,
+    lists: CellLists,
     limits: DriveLimits,
     radius: Float64,
     actions: Float32,
@@ -89,6 +107,7 @@ def drive_differential(
         fleet: ``cell`` is advanced.
         pose: Advanced.
         outcome: ``refused``, ``robot_contacts``, ``rack_contacts``, ``leaving`` and ``moved_m`` are written.
+        lists: Of :func:`make_cell_lists`.
         limits: Limits of the drive.
         radius: (N,) float64, footprints in m.
         actions: (E, N, 2) float32 in [-1, 1], forward speed and turn rate as shares of their limits.
@@ -97,9 +116,6 @@ def drive_differential(
         despawn: Contact rule: robots that would touch leave the floor.
     """
     num_envs, num_robots = fleet.cell.shape
-    # Robots by cell, as linked lists: first robot of each cell, next robot in the same cell.
-    first = np.full(len(floor.blocked), -1, np.int32)
-    follower = np.full(num_robots, -1, np.int32)
     for env in range(num_envs):
         for robot in range(num_robots):
             outcome.refused[env, robot] = False
@@ -110,25 +126,25 @@ def drive_differential(
             pose.vx[env, robot] = -pose.x[env, robot]
             pose.vy[env, robot] = -pose.y[env, robot]
             if fleet.alive[env, robot]:
-                _link(fleet.cell[env, robot], robot, first, follower)
+                _link(fleet.cell[env, robot], robot, lists)
         for tick in range(limits.decision_steps):
             counter = int(steps[env]) * limits.decision_steps + tick
             offset = int(draw(keys[env], counter) % np.uint64(num_robots))
             for index in range(num_robots):
                 robot = offset + index if offset + index < num_robots else offset + index - num_robots
                 if fleet.alive[env, robot] and not outcome.leaving[env, robot]:
-                    _tick(floor, fleet, pose, outcome, limits, radius, actions, env, robot, despawn, first, follower)
+                    _tick(floor, fleet, pose, outcome, limits, radius, actions, env, robot, despawn, lists)
         duration = np.float64(limits.step_s * limits.decision_steps)
         for robot in range(num_robots):
             pose.vx[env, robot] = (pose.vx[env, robot] + pose.x[env, robot]) / duration
             pose.vy[env, robot] = (pose.vy[env, robot] + pose.y[env, robot]) / duration
             if fleet.alive[env, robot] and not despawn:
-                _measure_contacts(floor, pose, outcome, radius, env, robot, first, follower)
+                _measure_contacts(floor, pose, outcome, radius, env, robot, lists)
         for robot in range(num_robots):
-            first[fleet.cell[env, robot]] = -1
+            lists.first[fleet.cell[env, robot]] = -1
 
 
-@kernel
+@lean_kernel
 def _tick(
     floor: Floor,
     fleet: Fleet,
@@ -140,8 +156,7 @@ def _tick(
     env: int,
     robot: int,
     despawn: bool,
-    first: Int32,
-    follower: Int32,
+    lists: CellLists,
 ) -> None:
     """One physics step of one robot."""
     wanted_speed = 0.0
@@ -171,22 +186,22 @@ def _tick(
     x = pose.x[env, robot] + speed * limits.step_s * np.cos(middle)
     y = pose.y[env, robot] + speed * limits.step_s * np.sin(middle)
     on_rack = _touches_rack(floor, x, y, radius[robot])
-    touched = _count_touched(floor, pose, radius, env, robot, x, y, first, follower)
+    touched = _count_touched(floor, pose, radius, env, robot, x, y, lists)
     if not on_rack and touched == 0:
         pose.x[env, robot] = x
         pose.y[env, robot] = y
         outcome.moved_m[env, robot] += abs(speed) * limits.step_s
-        _relink(fleet.cell[env], robot, _cell_at(floor, x, y), first, follower)
+        _relink(fleet.cell[env], robot, _cell_at(floor, x, y), lists)
         return
     pose.speed[env, robot] = 0.0
     if despawn:
         outcome.rack_contacts[env, robot] += on_rack
-        _remove_touching(floor, fleet, pose, outcome, radius, env, robot, x, y, first, follower)
+        _remove_touching(floor, fleet, pose, outcome, radius, env, robot, x, y, lists)
     else:
         outcome.refused[env, robot] = True
 
 
-@kernel
+@lean_kernel
 def _approach(value: float, target: float, faster: float, slower: float) -> float:
     """``target``, or the nearest to it that the limits on speeding up and on braking allow; braking ends at 0."""
     change = target - value
@@ -195,14 +210,14 @@ def _approach(value: float, target: float, faster: float, slower: float) -> floa
     return 0.0 if value * changed < 0.0 else changed
 
 
-@kernel
+@lean_kernel
 def _cell_at(floor: Floor, x: float, y: float) -> int:
     column = min(max(int(x / floor.cell_size_m), 0), floor.width - 1)
     row = min(max(floor.height - 1 - int(y / floor.cell_size_m), 0), floor.height - 1)
     return row * floor.width + column
 
 
-@kernel
+@lean_kernel
 def _touches_rack(floor: Floor, x: float, y: float, radius: float) -> bool:
     """Whether a disc overlaps a blocked cell or the outside of the floor."""
     size = floor.cell_size_m
@@ -221,7 +236,7 @@ def _touches_rack(floor: Floor, x: float, y: float, radius: float) -> bool:
     return False
 
 
-@kernel
+@lean_kernel
 def _count_touched(
     floor: Floor,
     pose: Pose,
@@ -230,8 +245,7 @@ def _count_touched(
     robot: int,
     x: float,
     y: float,
-    first: Int32,
-    follower: Int32,
+    lists: CellLists,
 ) -> int:
     """Number of other robots that a robot would overlap at (x, y); a footprint is at most a cell wide."""
     touched = 0
@@ -239,22 +253,22 @@ def _count_touched(
     row, column = cell // floor.width, cell % floor.width
     for near_row in range(max(row - 1, 0), min(row + 2, floor.height)):
         for near_column in range(max(column - 1, 0), min(column + 2, floor.width)):
-            other = first[near_row * floor.width + near_column]
+            other = lists.first[near_row * floor.width + near_column]
             while other >= 0:
                 if other != robot and _overlap(pose, radius, env, robot, other, x, y):
                     touched += 1
-                other = follower[other]
+                other = lists.follower[other]
     return touched
 
 
-@kernel
+@lean_kernel
 def _overlap(pose: Pose, radius: Float64, env: int, robot: int, other: int, x: float, y: float) -> bool:
     dx, dy = pose.x[env, other] - x, pose.y[env, other] - y
     reach = radius[robot] + radius[other] - _TOLERANCE_M
     return bool(dx * dx + dy * dy < reach * reach)
 
 
-@kernel
+@lean_kernel
 def _remove_touching(
     floor: Floor,
     fleet: Fleet,
@@ -265,8 +279,7 @@ def _remove_touching(
     robot: int,
     x: float,
     y: float,
-    first: Int32,
-    follower: Int32,
+    lists: CellLists,
 ) -> None:
     """Rule ``despawn``: the robot and those that it would overlap at (x, y) leave the floor."""
     for other in range(len(radius)):
@@ -275,12 +288,12 @@ def _remove_touching(
             outcome.robot_contacts[env, robot] += 1
             outcome.robot_contacts[env, other] += 1
             outcome.leaving[env, other] = True
-            _unlink(fleet.cell[env, other], other, first, follower)
+            _unlink(fleet.cell[env, other], other, lists)
     outcome.leaving[env, robot] = True
-    _unlink(fleet.cell[env, robot], robot, first, follower)
+    _unlink(fleet.cell[env, robot], robot, lists)
 
 
-@kernel
+@lean_kernel
 def _measure_contacts(
     floor: Floor,
     pose: Pose,
@@ -288,22 +301,22 @@ def _measure_contacts(
     radius: Float64,
     env: int,
     robot: int,
-    first: Int32,
-    follower: Int32,
+    lists: CellLists,
 ) -> None:
     x, y = pose.x[env, robot], pose.y[env, robot]
     outcome.rack_contacts[env, robot] = _touches_rack(floor, x, y, radius[robot] - _TOLERANCE_M)
-    outcome.robot_contacts[env, robot] = _count_touched(floor, pose, radius, env, robot, x, y, first, follower)
+    outcome.robot_contacts[env, robot] = _count_touched(floor, pose, radius, env, robot, x, y, lists)
 
 
-@kernel
-def _link(cell: int, robot: int, first: Int32, follower: Int32) -> None:
-    follower[robot] = first[cell]
-    first[cell] = robot
+@lean_kernel
+def _link(cell: int, robot: int, lists: CellLists) -> None:
+    lists.follower[robot] = lists.first[cell]
+    lists.first[cell] = robot
 
 
-@kernel
-def _unlink(cell: int, robot: int, first: Int32, follower: Int32) -> None:
+@lean_kernel
+def _unlink(cell: int, robot: int, lists: CellLists) -> None:
+    first, follower = lists.first, lists.follower
     if first[cell] == robot:
         first[cell] = follower[robot]
         return
@@ -313,10 +326,10 @@ def _unlink(cell: int, robot: int, first: Int32, follower: Int32) -> None:
     follower[other] = follower[robot]
 
 
-@kernel
-def _relink(cells: Int32, robot: int, cell: int, first: Int32, follower: Int32) -> None:
+@lean_kernel
+def _relink(cells: Int32, robot: int, cell: int, lists: CellLists) -> None:
     """Note that a robot is in another cell now."""
     if cell != cells[robot]:
-        _unlink(cells[robot], robot, first, follower)
-        _link(cell, robot, first, follower)
+        _unlink(cells[robot], robot, lists)
+        _link(cell, robot, lists)
         cells[robot] = cell

@@ -26,19 +26,20 @@ not from the rule's verdicts, so that a fault of the rule would show.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel
+from bridge.jit import lean_kernel
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import draw
 
-__all__ = ["move_on_grid"]
+__all__ = ["GridScratch", "make_grid_scratch", "move_on_grid"]
 
 Int32 = NDArray[np.int32]
+Bool = NDArray[np.bool_]
 
 _STAYS: Final = 0
 _UNKNOWN: Final = 1
@@ -46,12 +47,48 @@ _MOVES: Final = 2
 _ON_PATH: Final = 3
 
 
-@kernel
+class GridScratch(NamedTuple):
+    """Memory that the rule works in, one environment after the other.
+
+    Attributes:
+        before: (cells,) int32, robot in each cell before the step; -1 for nobody, also between calls.
+        claim: (cells,) int32, winner of each cell; -1 for nobody, also between calls.
+        count_in: (cells,) int32, robots in each cell after the step; 0 between calls.
+        wish: (N,) int32, cell that each robot wishes for.
+        end: (N,) int32, cell in which it ends up.
+        verdict: (N,) int8, what is known about its move.
+        path: (N,) int32, chain of robots that is being followed.
+    """
+
+    before: Int32
+    claim: Int32
+    count_in: Int32
+    wish: Int32
+    end: Int32
+    verdict: NDArray[np.int8]
+    path: Int32
+
+
+def make_grid_scratch(num_cells: int, num_robots: int) -> GridScratch:
+    """Scratch for a floor and a fleet."""
+    return GridScratch(
+        before=np.full(num_cells, -1, np.int32),
+        claim=np.full(num_cells, -1, np.int32),
+        count_in=np.zeros(num_cells, np.int32),
+        wish=np.zeros(num_robots, np.int32),
+        end=np.zeros(num_robots, np.int32),
+        verdict=np.zeros(num_robots, np.int8),
+        path=np.zeros(num_robots, np.int32),
+    )
+
+
+@lean_kernel
 def move_on_grid(
     floor: Floor,
     fleet: Fleet,
     pose: Pose,
     outcome: Outcome,
+    scratch: GridScratch,
     actions: Int32,
     keys: NDArray[np.uint64],
     steps: Int32,
@@ -65,47 +102,38 @@ def move_on_grid(
         fleet: ``cell`` is advanced.
         pose: ``x``, ``y``, ``vx`` and ``vy`` are advanced.
         outcome: ``refused``, ``robot_contacts``, ``rack_contacts``, ``leaving`` and ``moved_m`` are written.
-        actions: (E, N) int32 in 0..4, read where a robot is alive.
+        scratch: Of :func:`make_grid_scratch`.
+        actions: (E, N) int32 in 0..4; 0 where a robot is not alive.
         keys: (E,) uint64, stream of the right of way.
         steps: (E,) int32, number of the step in its episode.
         despawn: Contact rule: robots that would touch leave the floor.
         step_s: Simulated time of one step.
     """
     num_envs, num_robots = fleet.cell.shape
-    cells = len(floor.blocked)
-    before = np.full(cells, -1, np.int32)
-    count = np.zeros(cells, np.int32)
-    claim = np.full(cells, -1, np.int32)
-    wish = np.empty(num_robots, np.int32)
-    end = np.empty(num_robots, np.int32)
-    verdict = np.empty(num_robots, np.int8)
-    path = np.empty(num_robots, np.int32)
+    wish, end, before = scratch.wish, scratch.end, scratch.before
     for env in range(num_envs):
         cell, alive = fleet.cell[env], fleet.alive[env]
         for robot in range(num_robots):
-            outcome.refused[env, robot] = False
             wish[robot] = cell[robot]
+            end[robot] = cell[robot]
             if alive[robot]:
                 before[cell[robot]] = robot
                 if fleet.charge[env, robot] > 0.0:
                     wish[robot] = floor.moves[cell[robot], actions[env, robot]]
-        if despawn:
-            end[:] = wish
-        else:
+                    end[robot] = wish[robot]
+        if not despawn:
             first = int(draw(keys[env], int(steps[env])) % np.uint64(num_robots))
-            _settle(cell, alive, wish, first, before, claim, verdict, path, end)
-        for robot in range(num_robots):
-            hit = alive[robot] and fleet.charge[env, robot] > 0.0
-            hit = hit and actions[env, robot] != 0 and wish[robot] == cell[robot]
-            outcome.refused[env, robot] = not despawn and (hit or end[robot] != wish[robot])
-            outcome.rack_contacts[env, robot] = alive[robot] and (floor.blocked[end[robot]] or (despawn and hit))
-        _measure_contacts(cell, alive, end, before, count, outcome.robot_contacts[env])
+            _settle(cell, alive, first, scratch)
+        _measure_contacts(cell, alive, scratch, outcome.robot_contacts[env])
         for robot in range(num_robots):
             before[cell[robot]] = -1
+            pushes = actions[env, robot] != 0 and fleet.charge[env, robot] > 0.0
+            hit = alive[robot] and pushes and wish[robot] == cell[robot]
+            outcome.refused[env, robot] = not despawn and (hit or end[robot] != wish[robot])
+            outcome.rack_contacts[env, robot] = alive[robot] and (floor.blocked[end[robot]] or (despawn and hit))
             contacts = outcome.robot_contacts[env, robot] + outcome.rack_contacts[env, robot]
-            leaves = despawn and contacts > 0
-            outcome.leaving[env, robot] = leaves
-            moves = alive[robot] and not leaves and end[robot] != cell[robot]
+            outcome.leaving[env, robot] = despawn and contacts > 0
+            moves = alive[robot] and end[robot] != cell[robot] and not outcome.leaving[env, robot]
             outcome.moved_m[env, robot] = floor.cell_size_m if moves else 0.0
             pose.vx[env, robot] = 0.0
             pose.vy[env, robot] = 0.0
@@ -114,42 +142,30 @@ def move_on_grid(
                 cell[robot] = end[robot]
 
 
-@kernel
-def _settle(
-    cell: Int32,
-    alive: NDArray[np.bool_],
-    wish: Int32,
-    first: int,
-    occupant: Int32,
-    claim: Int32,
-    verdict: NDArray[np.int8],
-    path: Int32,
-    end: Int32,
-) -> None:
-    """Rule ``block`` in one environment: writes to ``end`` where each robot ends up.
-
-    ``occupant`` and ``claim`` are (cells,) with -1 for nobody; ``claim`` is left as it was found.
-    """
+@lean_kernel
+def _settle(cell: Int32, alive: Bool, first: int, scratch: GridScratch) -> None:
+    """Rule ``block`` in one environment: writes to ``end`` where each robot ends up."""
     num_robots = len(cell)
+    wish, claim, verdict = scratch.wish, scratch.claim, scratch.verdict
     for index in range(num_robots):
         robot = first + index if first + index < num_robots else first + index - num_robots
         verdict[robot] = _STAYS
         if not alive[robot] or wish[robot] == cell[robot]:
             continue
-        other = occupant[wish[robot]]
+        other = scratch.before[wish[robot]]
         swaps = other >= 0 and wish[other] == cell[robot]
         if not swaps and claim[wish[robot]] < 0:
             claim[wish[robot]] = robot
             verdict[robot] = _UNKNOWN
     for start in range(num_robots):
         if verdict[start] == _UNKNOWN:
-            _follow(start, wish, occupant, verdict, path)
+            _follow(start, wish, scratch.before, verdict, scratch.path)
     for robot in range(num_robots):
         claim[wish[robot]] = -1
-        end[robot] = wish[robot] if verdict[robot] == _MOVES else cell[robot]
+        scratch.end[robot] = wish[robot] if verdict[robot] == _MOVES else cell[robot]
 
 
-@kernel
+@lean_kernel
 def _follow(start: int, wish: Int32, occupant: Int32, verdict: NDArray[np.int8], path: Int32) -> None:
     """Follow winners from robot to robot until the end of the chain is known, then give all of them its verdict."""
     length = 0
@@ -170,28 +186,23 @@ def _follow(start: int, wish: Int32, occupant: Int32, verdict: NDArray[np.int8],
         verdict[path[index]] = result
 
 
-@kernel
-def _measure_contacts(
-    cell: Int32, alive: NDArray[np.bool_], end: Int32, before: Int32, count: Int32, contacts: Int32
-) -> None:
-    """Robots that share a robot's cell after the step, plus one if it changed places with another.
-
-    ``before`` holds the robot in each cell before the step; ``count`` is all zero and is left so.
-    """
-    num_robots = len(cell)
-    for robot in range(num_robots):
-        count[end[robot]] += alive[robot]
-    for robot in range(num_robots):
+@lean_kernel
+def _measure_contacts(cell: Int32, alive: Bool, scratch: GridScratch, contacts: Int32) -> None:
+    """Robots that share a robot's cell after the step, plus one if it changed places with another."""
+    end, before, count_in = scratch.end, scratch.before, scratch.count_in
+    for robot in range(len(cell)):
+        count_in[end[robot]] += alive[robot]
+    for robot in range(len(cell)):
         contacts[robot] = 0
         if alive[robot]:
             other = before[end[robot]]
             swapped = other >= 0 and other != robot and end[other] == cell[robot]
-            contacts[robot] = count[end[robot]] - 1 + swapped
-    for robot in range(num_robots):
-        count[end[robot]] = 0
+            contacts[robot] = count_in[end[robot]] - 1 + swapped
+    for robot in range(len(cell)):
+        count_in[end[robot]] = 0
 
 
-@kernel
+@lean_kernel
 def _enter(floor: Floor, pose: Pose, env: int, robot: int, cell: int, step_s: float) -> None:
     """Put a robot on the centre of a cell next to its own."""
     x = (cell % floor.width + 0.5) * floor.cell_size_m

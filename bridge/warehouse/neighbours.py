@@ -13,10 +13,19 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel
+from bridge.jit import lean_kernel
 from bridge.warehouse.fleet import Fleet, Pose
 
-__all__ = ["NEIGHBOUR_FIELDS", "Buckets", "NeighbourBlock", "make_buckets", "observe_neighbours", "sort_robots"]
+__all__ = [
+    "NEIGHBOUR_FIELDS",
+    "Buckets",
+    "Candidates",
+    "NeighbourBlock",
+    "make_buckets",
+    "make_candidates",
+    "observe_neighbours",
+    "sort_robots",
+]
 
 Float32 = NDArray[np.float32]
 Int32 = NDArray[np.int32]
@@ -38,6 +47,7 @@ class Buckets(NamedTuple):
         x: (E, N) float32, m.
         y: (E, N) float32, m.
         robot: (E, N) int32, which robot it is.
+        bucket: (N,) int32, scratch of the sorting.
     """
 
     edge_m: float
@@ -47,6 +57,15 @@ class Buckets(NamedTuple):
     x: Float32
     y: Float32
     robot: Int32
+    bucket: Int32
+
+
+class Candidates(NamedTuple):
+    """Scratch of the search: squared distances, (N,) float32; their bits, (N,) int32; keys, (N,) int64."""
+
+    squares: Float32
+    bits: Int32
+    keys: NDArray[np.int64]
 
 
 class NeighbourBlock(NamedTuple):
@@ -71,14 +90,21 @@ def make_buckets(num_envs: int, num_robots: int, range_m: float, width_m: float,
         x=np.zeros(robots, np.float32),
         y=np.zeros(robots, np.float32),
         robot=np.zeros(robots, np.int32),
+        bucket=np.zeros(num_robots, np.int32),
     )
 
 
-@kernel
+def make_candidates(num_robots: int) -> Candidates:
+    """Scratch for a fleet."""
+    squares = np.zeros(num_robots, np.float32)
+    return Candidates(squares, squares.view(np.int32), np.zeros(num_robots, np.int64))
+
+
+@lean_kernel
 def sort_robots(pose: Pose, alive: Bool, envs: Bool, buckets: Buckets) -> None:
     """Sort the living robots of the environments in ``envs`` by bucket, and by slot within one."""
     num_robots = alive.shape[1]
-    bucket = np.empty(num_robots, np.int32)
+    bucket = buckets.bucket
     for env in range(len(envs)):
         if not envs[env]:
             continue
@@ -108,11 +134,12 @@ def sort_robots(pose: Pose, alive: Bool, envs: Bool, buckets: Buckets) -> None:
         start[len(start) - 1] = total
 
 
-@kernel
+@lean_kernel
 def observe_neighbours(
     fleet: Fleet,
     pose: Pose,
     buckets: Buckets,
+    candidates: Candidates,
     block: NeighbourBlock,
     turning: bool,
     first: int,
@@ -129,50 +156,52 @@ def observe_neighbours(
         fleet: What robots do.
         pose: Where robots are.
         buckets: Sorted by :func:`sort_robots`.
+        candidates: Of :func:`make_candidates`.
         block: Where and what.
         turning: Robots have a heading: velocities are relative.
         first: Slot of the role's first robot on the robot axis.
         envs: (E,) bool, environments to treat.
         observations: (E, A, F) float32, written.
     """
-    num_robots = fleet.cell.shape[1]
-    squares = np.empty(num_robots, np.float32)
-    bits = squares.view(np.int32)
-    keys = np.empty(num_robots, np.int64)
+    size = block.num_robots * _SIZE
     for env in range(len(envs)):
-        if not envs[env]:
-            continue
         for slot in range(observations.shape[1]):
-            robot = first + slot
-            if not fleet.alive[env, robot]:
-                continue
-            found = _gather(buckets, env, robot, pose, block.range_m, squares, bits, keys)
-            last = np.int64(-1)
-            for place in range(block.num_robots):
-                last = _next_key(keys, found, last)
-                at = block.at + place * _SIZE
-                row = observations[env, slot, at : at + _SIZE]
-                if last == _NOBODY:
-                    row[:] = 0.0
-                else:
-                    _write_neighbour(fleet, pose, block, turning, env, robot, int(last & 0xFFFFFFFF), row)
+            if envs[env] and fleet.alive[env, first + slot]:
+                row = observations[env, slot, block.at : block.at + size]
+                _look_around(fleet, pose, buckets, candidates, block, turning, env, first + slot, row)
 
 
-@kernel
-def _gather(
+@lean_kernel
+def _look_around(
+    fleet: Fleet,
+    pose: Pose,
     buckets: Buckets,
+    candidates: Candidates,
+    block: NeighbourBlock,
+    turning: bool,
     env: int,
     robot: int,
-    pose: Pose,
-    range_m: float,
-    squares: Float32,
-    bits: Int32,
-    keys: NDArray[np.int64],
-) -> int:
+    row: Float32,
+) -> None:
+    """The block of one robot."""
+    found = _gather(buckets, candidates, pose, block.range_m, env, robot)
+    last = np.int64(-1)
+    for place in range(block.num_robots):
+        last = _next_key(candidates.keys, found, last)
+        part = row[place * _SIZE : (place + 1) * _SIZE]
+        if last == _NOBODY:
+            part[:] = 0.0
+        else:
+            _write_neighbour(fleet, pose, block, turning, env, robot, int(last & 0xFFFFFFFF), part)
+
+
+@lean_kernel
+def _gather(buckets: Buckets, candidates: Candidates, pose: Pose, range_m: float, env: int, robot: int) -> int:
     """Keys of the robots in the nine buckets around a robot: squared distance, then slot; returns their number.
 
     Bits of floats that are not negative sort like the floats, so one integer holds both.
     """
+    squares, bits, keys = candidates.squares, candidates.bits, candidates.keys
     x, y = np.float32(pose.x[env, robot]), np.float32(pose.y[env, robot])
     reach = np.float32(range_m * range_m)
     row, column = int(pose.y[env, robot] / buckets.edge_m), int(pose.x[env, robot] / buckets.edge_m)
@@ -193,7 +222,7 @@ def _gather(
     return found
 
 
-@kernel
+@lean_kernel
 def _next_key(keys: NDArray[np.int64], found: int, last: np.int64) -> np.int64:
     """The smallest key above ``last``; the largest integer if there is none."""
     best = np.int64(_NOBODY)
@@ -203,7 +232,7 @@ def _next_key(keys: NDArray[np.int64], found: int, last: np.int64) -> np.int64:
     return best
 
 
-@kernel
+@lean_kernel
 def _write_neighbour(
     fleet: Fleet,
     pose: Pose,

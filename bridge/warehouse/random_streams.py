@@ -18,7 +18,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel
+from bridge.jit import lean_kernel
 
 __all__ = ["Purpose", "draw", "stream_keys", "uniform"]
 
@@ -42,7 +42,7 @@ class Purpose(IntEnum):
     RESPAWN = 6
 
 
-@kernel
+@lean_kernel
 def draw(key: np.uint64, counter: int) -> np.uint64:
     """The number at ``counter`` of the stream ``key``: 64 random bits."""
     bits = key + np.uint64(counter + 1) * _GOLDEN
@@ -51,7 +51,7 @@ def draw(key: np.uint64, counter: int) -> np.uint64:
     return bits ^ (bits >> _SHIFT_31)
 
 
-@kernel
+@lean_kernel
 def uniform(key: np.uint64, counter: int) -> float:
     """The number at ``counter`` of the stream ``key``, uniform in [0, 1), with 53 random bits."""
     return float(draw(key, counter) >> _SHIFT_11) * (1.0 / 9007199254740992.0)

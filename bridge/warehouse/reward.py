@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel
+from bridge.jit import lean_kernel
 from bridge.warehouse.config import RewardConfig
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
@@ -53,7 +53,7 @@ def make_terms(reward: RewardConfig) -> RewardTerms:
     )
 
 
-@kernel
+@lean_kernel
 def pay_rewards(
     floor: Floor, fleet: Fleet, pose: Pose, outcome: Outcome, terms: RewardTerms, rewards: NDArray[np.float32]
 ) -> None:
@@ -85,7 +85,7 @@ def pay_rewards(
             rewards[env, robot] = reward
 
 
-@kernel
+@lean_kernel
 def start_potentials(floor: Floor, fleet: Fleet, pose: Pose, terms: RewardTerms, envs: NDArray[np.bool_]) -> None:
     """Set the potentials at the start of an episode of the environments in ``envs``: (E,) bool."""
     for env in range(len(envs)):
@@ -94,7 +94,7 @@ def start_potentials(floor: Floor, fleet: Fleet, pose: Pose, terms: RewardTerms,
                 fleet.potential[env, robot] = _potential(floor, fleet, pose, terms, env, robot)
 
 
-@kernel
+@lean_kernel
 def _potential(floor: Floor, fleet: Fleet, pose: Pose, terms: RewardTerms, env: int, robot: int) -> float:
     if not fleet.alive[env, robot]:
         return 0.0

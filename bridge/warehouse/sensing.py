@@ -21,12 +21,12 @@ from bridge.warehouse.config import (
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, Traits
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.layout import Layout
-from bridge.warehouse.lidar import LidarPlace, Walls, make_beams, make_walls, observe_lidar
-from bridge.warehouse.neighbours import NeighbourBlock, make_buckets, observe_neighbours, sort_robots
+from bridge.warehouse.lidar import Beams, LidarPlace, Walls, make_beams, make_walls, observe_lidar
+from bridge.warehouse.neighbours import NeighbourBlock, make_buckets, make_candidates, observe_neighbours, sort_robots
 from bridge.warehouse.observation import OwnBlocks, observe_own
 from bridge.warehouse.spec import largest_speed
 from bridge.warehouse.state import write_state
-from bridge.warehouse.window import WindowPlace, observe_window, pad_racks
+from bridge.warehouse.window import WindowPlace, make_maps, observe_window
 
 __all__ = ["Sensing"]
 
@@ -76,6 +76,7 @@ class Sensing:
         ranges = [self._neighbours.range_m] if self._neighbours else []
         if self._lidar:
             ranges.append(self._lidar[0].range_m + float(traits.radius_m.max()))
+        self._candidates = make_candidates(config.num_robots)
         self._looks_for_robots = bool(ranges)
         width_m, height_m = layout.width * layout.cell_size_m, layout.height * layout.cell_size_m
         self._buckets = make_buckets(len(fleet.cell), config.num_robots, max(ranges, default=np.inf), width_m, height_m)
@@ -96,10 +97,11 @@ class Sensing:
         floor, fleet, pose, turning = self._floor, self._fleet, self._pose, self._turning
         observe_own(floor, fleet, pose, self._outcome, self._own, turning, first, envs, observations)
         if self._window is not None:
-            place, racks = self._window
-            observe_window(floor, fleet, racks, place, first, envs, observations)
+            place, maps = self._window
+            observe_window(floor, fleet, maps, place, first, envs, observations)
         if self._neighbours is not None:
-            observe_neighbours(fleet, pose, self._buckets, self._neighbours, turning, first, envs, observations)
+            block, buckets, candidates = self._neighbours, self._buckets, self._candidates
+            observe_neighbours(fleet, pose, buckets, candidates, block, turning, first, envs, observations)
         if self._lidar is not None:
             lidar, walls, beams = self._lidar
             radius = self._traits.radius_m
@@ -125,7 +127,7 @@ class Sensing:
     def _make_window(self, block: WindowBlock | None) -> tuple[WindowPlace, Float32] | None:
         if block is None:
             return None
-        return WindowPlace(self._at["window"], block.radius), pad_racks(self._layout.blocked, block.radius)
+        return WindowPlace(self._at["window"], block.radius), make_maps(self._layout.blocked, block.radius)
 
     def _make_neighbours(self, block: NeighboursBlock | None) -> NeighbourBlock | None:
         if block is None:
@@ -133,7 +135,7 @@ class Sensing:
         scale = 2.0 * self._max_speed if self._turning else self._max_speed
         return NeighbourBlock(self._at["neighbours"], block.count, float(block.range_m), scale)
 
-    def _make_lidar(self, block: LidarBlock | None) -> tuple[LidarPlace, Walls, Float32] | None:
+    def _make_lidar(self, block: LidarBlock | None) -> tuple[LidarPlace, Walls, Beams] | None:
         if block is None:
             return None
         place = LidarPlace(self._at["lidar"], block.beams, float(block.range_m))

@@ -21,8 +21,8 @@ from bridge.warehouse.fleet import make_fleet, make_outcome, make_pool, make_pos
 from bridge.warehouse.floor import make_floor
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.metrics import add_to_tally, make_tally, metric_values
-from bridge.warehouse.motion_differential import drive_differential, make_limits
-from bridge.warehouse.motion_grid import move_on_grid
+from bridge.warehouse.motion_differential import drive_differential, make_cell_lists, make_limits
+from bridge.warehouse.motion_grid import make_grid_scratch, move_on_grid
 from bridge.warehouse.observation import mask_blocked_moves
 from bridge.warehouse.random_streams import Purpose, stream_keys
 from bridge.warehouse.reward import make_terms, pay_rewards, start_potentials
@@ -90,6 +90,9 @@ class WarehouseSimulator:
         self._outcome = make_outcome(num_envs, num_robots)
         self._pool = make_pool(num_envs, config.tasks.open, num_robots, len(self._floor.goal_cell))
         self._tally = make_tally(num_envs)
+        self._grid_scratch = make_grid_scratch(layout.blocked.size, num_robots)
+        self._cell_lists = make_cell_lists(layout.blocked.size, num_robots)
+        self._places = np.zeros_like(self._floor.start_cells)
         self._steps = np.zeros(num_envs, np.int32)
         self._moves = np.zeros((num_envs, num_robots), np.int32)
         self._commands = np.zeros((num_envs, num_robots, 2), np.float32)
@@ -294,10 +297,12 @@ class WarehouseSimulator:
         outcome.lived[:] = fleet.alive
         way = keys[Purpose.RIGHT_OF_WAY]
         if self._limits is None:
-            move_on_grid(floor, fleet, pose, outcome, self._moves, way, self._steps, despawn, self._step_s)
+            scratch = self._grid_scratch
+            move_on_grid(floor, fleet, pose, outcome, scratch, self._moves, way, self._steps, despawn, self._step_s)
         else:
-            radius, commands = self._traits.radius_m, self._commands
-            drive_differential(floor, fleet, pose, outcome, self._limits, radius, commands, way, self._steps, despawn)
+            lists, limits, radius = self._cell_lists, self._limits, self._traits.radius_m
+            commands, steps = self._commands, self._steps
+            drive_differential(floor, fleet, pose, outcome, lists, limits, radius, commands, way, steps, despawn)
         drain_batteries(fleet, outcome, self._traits)
         serve(floor, fleet, pose, self._pool, outcome, self._station_radius_m)
         if despawn:
@@ -369,6 +374,7 @@ class WarehouseSimulator:
             self._keys[Purpose.START_CHARGE],
             self._keys[Purpose.START_HEADING],
             self._limits is not None,
+            self._places,
             envs,
         )
         self._dispatch(envs)

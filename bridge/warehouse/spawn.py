@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel
+from bridge.jit import lean_kernel
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, Traits
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import uniform
@@ -24,7 +24,7 @@ Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
 
 
-@kernel
+@lean_kernel
 def place_fleet(
     floor: Floor,
     fleet: Fleet,
@@ -34,6 +34,7 @@ def place_fleet(
     charge_keys: UInt64,
     heading_keys: UInt64,
     turning: bool,
+    places: Int32,
     envs: Bool,
 ) -> None:
     """Start an episode: every robot on the floor, at rest, without a task.
@@ -47,14 +48,15 @@ def place_fleet(
         charge_keys: (E,) uint64, stream of the charges.
         heading_keys: (E,) uint64, stream of the headings.
         turning: Robots have a heading.
+        places: (len(floor.start_cells),) int32, scratch.
         envs: (E,) bool, environments to treat.
     """
     num_robots = fleet.cell.shape[1]
-    places = np.empty_like(floor.start_cells)
     for env in range(len(envs)):
         if not envs[env]:
             continue
-        places[:] = floor.start_cells
+        for index in range(len(places)):
+            places[index] = floor.start_cells[index]
         for robot in range(num_robots):
             # One step of a Fisher-Yates shuffle, within the parking places while there are any.
             last = floor.num_parking if robot < floor.num_parking else len(places)
@@ -66,7 +68,7 @@ def place_fleet(
             _put(floor, fleet, pose, env, robot, places[robot], charge, heading)
 
 
-@kernel
+@lean_kernel
 def bring_back(
     floor: Floor,
     fleet: Fleet,
@@ -113,7 +115,7 @@ def bring_back(
                 _put(floor, fleet, pose, env, robot, cell, charge, heading)
 
 
-@kernel
+@lean_kernel
 def _free_place(
     floor: Floor, fleet: Fleet, pose: Pose, traits: Traits, env: int, robot: int, key: np.uint64, counter: int
 ) -> int:
@@ -140,7 +142,7 @@ def _free_place(
     return -1
 
 
-@kernel
+@lean_kernel
 def _put(
     floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int, cell: int, charge: float, heading: float
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel
+from bridge.jit import lean_kernel
 from bridge.warehouse.fleet import Fleet, Pose
 from bridge.warehouse.floor import Floor
 
@@ -24,7 +24,7 @@ def state_size(num_robots: int) -> int:
     return num_robots * _SIZE + 1
 
 
-@kernel
+@lean_kernel
 def write_state(
     floor: Floor,
     fleet: Fleet,
