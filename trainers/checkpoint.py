@@ -91,7 +91,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if not path.is_file():
         raise CheckpointError(f"{path}: expected a checkpoint, got no file. Train first, or check the path.")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         header = json.loads(arrays.pop(_HEADER).tobytes())
         format_name, version = header["format"], header["version"]

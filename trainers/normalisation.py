@@ -94,6 +94,11 @@ class ValueNormaliser:
         self._square_sum = 0.0
 
     @property
+    def is_known(self) -> bool:
+        """There are statistics."""
+        return self._weight > 0.0
+
+    @property
     def mean(self) -> float:
         """Mean return; 0 until the first update."""
         return self._mean_sum / self._weight if self._weight else 0.0

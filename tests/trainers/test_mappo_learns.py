@@ -15,7 +15,13 @@ from trainers.episode_statistics import EpisodeStatistics
 from trainers.policy import TorchPolicy
 from trainers.rollout import RolloutCollector
 
-SETTINGS: dict[str, Any] = {"num_envs": 16, "rollout_steps": 20, "learning_rate": 3e-3, "debug": True, "hidden_sizes": (32, 32)}
+SETTINGS: dict[str, Any] = {
+    "num_envs": 16,
+    "rollout_steps": 20,
+    "learning_rate": 3e-3,
+    "debug": True,
+    "hidden_sizes": (32, 32),
+}
 
 
 def learn(world: Any, updates: int, **settings: Any) -> float:

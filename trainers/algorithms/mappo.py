@@ -136,10 +136,11 @@ class MappoLearner:
     ) -> RoleBatch:
         """The data of one role as rows (T, E, A, ...) -> (T*E, A, ...), with constants where nothing was decided."""
         returns, valid = estimates.advantages.returns, estimates.advantages.valid
-        old_mean, old_std = networks.returns.mean, networks.returns.std
+        old_mean, old_std, had_scale = networks.returns.mean, networks.returns.std, networks.returns.is_known
         networks.returns.update(returns[valid])
         old_outputs = estimates.outputs
-        if self._config.value_normalisation == "popart":
+        # Before the first statistics the outputs mean nothing: there is nothing to preserve.
+        if self._config.value_normalisation == "popart" and had_scale:
             networks.critic.rescale(old_mean, old_std, networks.returns.mean, networks.returns.std)
             old_outputs = networks.returns.normalise(estimates.values)
         rows, slots = valid.shape[0] * valid.shape[1], valid.shape[2]
