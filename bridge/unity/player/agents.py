@@ -117,12 +117,15 @@ class RoleAgents:
         """
         self._arrays.continuous_actions[:] = self._continuous
         self._arrays.discrete_actions[:] = self._discrete
+        repeated = self._arrays.decision_mask & ~self._answered
+        if not repeated.any():
+            return
         start = 0
         for branch, size in enumerate(self._role.action.discrete_branches):
             allowed = self._arrays.action_mask[..., start : start + size]  # (E, A, choices)
             choice = self._arrays.discrete_actions[..., branch]  # (E, A)
             is_allowed = np.take_along_axis(allowed, choice.clip(0, size - 1)[..., None], axis=-1)[..., 0]
-            stale = ~is_allowed & ~self._answered
+            stale = repeated & ~is_allowed
             choice[stale] = allowed[stale].argmax(axis=-1)
             start += size
 

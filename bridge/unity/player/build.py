@@ -15,7 +15,7 @@ __all__ = ["write_build"]
 def write_build(
     path: str | Path, scenario: str | Path, python: str = sys.executable, arguments: Sequence[str] = ()
 ) -> Path:
-    """Write an executable that runs the headless player on a scenario.
+    """Write an executable (a shell script, for Linux) that runs the headless player on a scenario.
 
     Args:
         path: Path of the build as it is given to ``UnityEnvironment(file_name=...)``; the

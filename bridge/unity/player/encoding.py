@@ -114,17 +114,23 @@ class RoleEncoder:
             raise UnityProtocolError(
                 f"player: behavior {self.behavior_name!r}: expected actions for {num_asked} agents, got {len(chosen)}."
             )
-        widths = (self._action.num_continuous, self._action.num_branches)
-        for action in chosen:
-            found = (len(action.continuous_actions), len(action.discrete_actions))
-            if found != widths:
+        continuous = [action.continuous_actions for action in chosen]
+        discrete = [action.discrete_actions for action in chosen]
+        return (
+            self._matrix(continuous, self._action.num_continuous, "continuous", np.dtype(np.float32)),
+            self._matrix(discrete, self._action.num_branches, "discrete", np.dtype(np.int32)),
+        )
+
+    def _matrix(self, rows: list[Any], width: int, kind: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Rows of equal width as an array."""
+        for row in rows:
+            if len(row) != width:
                 raise UnityProtocolError(
-                    f"player: behavior {self.behavior_name!r}: expected {widths[0]} continuous and {widths[1]} "
-                    f"discrete actions for an agent, got {found[0]} and {found[1]}."
+                    f"player: behavior {self.behavior_name!r}: expected {width} {kind} actions for an agent, "
+                    f"got {len(row)}."
                 )
-        continuous = np.array([list(action.continuous_actions) for action in chosen], np.float32)
-        discrete = np.array([list(action.discrete_actions) for action in chosen], np.int32)
-        return continuous.reshape(num_asked, widths[0]), discrete.reshape(num_asked, widths[1])
+        # (n * width,) -> (n, width)
+        return np.array([value for row in rows for value in row] if width else [], dtype).reshape(len(rows), width)
 
 
 def _varint(value: int) -> bytes:

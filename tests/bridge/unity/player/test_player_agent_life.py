@@ -398,7 +398,11 @@ def test_player_skips_exchanges_while_there_is_nothing_to_send(trainer: Any, pla
         ({CARRIER: [{"discrete_actions": [1]}]}, r"expected actions for 2 agents, got 1"),
         (
             {CARRIER: [{"discrete_actions": [1, 1]}] * 2},
-            r"expected 0 continuous and 1 discrete actions for an agent, got 0 and 2",
+            r"behavior 'carrier\?team=0': expected 1 discrete actions for an agent, got 2",
+        ),
+        (
+            {CARRIER: [{"discrete_actions": [1], "continuous_actions": [0.5]}] * 2},
+            r"behavior 'carrier\?team=0': expected 0 continuous actions for an agent, got 1",
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import struct
 from pathlib import Path
@@ -175,6 +176,35 @@ def test_player_process_quits_when_told_so_in_the_handshake(
     assert player.wait(WAIT_S) == 0
 
 
+def test_player_process_names_both_versions_when_the_trainer_turns_it_away(
+    trainer: Any, start_player: Any, small_scenario: Path, tmp_path: Path
+) -> None:
+    arguments = ["--scenario", str(small_scenario), "--mlagents-port", str(trainer.port)]
+    player = start_player(*arguments, "--communication-version", "2.0.0", "--package-version", "9.1.0")
+    first = trainer.receive().unity_output.rl_initialization_output
+    assert (first.communication_version, first.package_version) == ("2.0.0", "9.1.0")
+    settings = messages.InitializationInput(
+        communication_version="1.5.0", capabilities=messages.all_capabilities(), num_areas=1
+    )
+    unity_input = messages.UnityInput(rl_initialization_input=settings)
+    trainer.send(messages.UnityMessage(header=messages.Header(status=200), unity_input=unity_input))
+    trainer.receive()
+    trainer.quit()
+    assert player.wait(WAIT_S) == 1
+    assert "expected a trainer of protocol 2.0.0, got 1.5.0." in (tmp_path / "Player.log").read_text()
+
+
+def test_player_process_says_goodbye_when_interrupted(trainer: Any, start_player: Any, small_scenario: Path) -> None:
+    player = start_player("--scenario", str(small_scenario), "--mlagents-port", str(trainer.port))
+    trainer.shake_hands()
+    trainer.receive()
+    player.send_signal(signal.SIGINT)
+    assert trainer.receive().header.status == messages.STATUS_QUIT
+    trainer.quit()  # to the call that was cut off
+    trainer.quit()
+    assert player.wait(WAIT_S) == 130
+
+
 def test_player_process_exits_2_when_nobody_listens(start_player: Any, small_scenario: Path, tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # bound, but not listening: connecting is refused
@@ -237,9 +267,10 @@ def test_player_process_dies_without_goodbye_on_request(
 def test_player_process_says_goodbye_when_it_quits_on_request(
     trainer: Any, start_player: Any, small_scenario: Path
 ) -> None:
-    player = start_player("--scenario", str(small_scenario), "--mlagents-port", str(trainer.port), "--fault", "quit@1")
-    trainer.shake_hands()
-    trainer.receive()
+    arguments = ["--scenario", str(small_scenario), "--mlagents-port", str(trainer.port), "--num-areas", "2"]
+    player = start_player(*arguments, "--fault", "quit@1")
+    trainer.shake_hands(num_areas=5)  # the command line counts
+    assert {info.group_id for info in decisions(trainer.receive())} == {1, 2}
     trainer.reply()
     goodbye = trainer.receive()
     assert goodbye.header.status == messages.STATUS_QUIT
