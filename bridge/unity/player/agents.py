@@ -144,7 +144,7 @@ class RoleAgents:
         self._discrete[rows] = 0
 
     def _infos(self, rows: NDArray[np.bool_], observations: NDArray[np.float32], *, done: bool) -> AgentInfos:
-        limit = self._arrays.truncated[rows] & ~self._arrays.terminated[rows]
+        limit = self._arrays.truncated[rows]
         return AgentInfos(
             ids=self._ids[rows],
             group_ids=self._group_ids[rows],

@@ -297,6 +297,18 @@ def test_player_leaves_unsent_reward_over_at_a_reset(trainer: Any, play: Any, sc
     trainer.quit()
 
 
+def test_player_asks_at_once_after_a_reset_between_decisions(trainer: Any, play: Any, scripted_roster: Any) -> None:
+    roster = scripted_roster(events={1: despawn})
+    play(roster, decision_period=3)
+    trainer.shake_hands()
+    request = step(trainer, trainer.receive())
+    assert [i[1] for i in infos(request)] == [True]
+    trainer.reply(command=RESET)
+    assert infos(trainer.receive()) == [(4, False, False, 0.0, 100.0), (1, False, False, 1.0, 100.0)]
+    assert len(roster.actions) == 1
+    trainer.quit()
+
+
 def test_player_acts_once_after_a_reset_when_asked_to(trainer: Any, play: Any, scripted_roster: Any) -> None:
     roster = scripted_roster()
     play(roster, act_after_reset=True)
