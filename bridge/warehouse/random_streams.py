@@ -70,9 +70,10 @@ def stream_keys(seeds: UInt64, envs: NDArray[np.int64], episodes: NDArray[np.int
     """
     key = _mix(seeds)
     for part in (envs, episodes):
-        key = _mix(key ^ _mix(part.astype(np.uint64)))
+        # Mixed after every part: a bare combination would give seed 1, environment 2 the key of seed 2, environment 1.
+        key = _mix(_mix(key) ^ part.astype(np.uint64))
     purposes = np.arange(len(Purpose), dtype=np.uint64)
-    return _mix(key[:, None] ^ _mix(purposes)[None, :])
+    return _mix(_mix(key)[:, None] ^ purposes[None, :])
 
 
 def _mix(values: UInt64) -> UInt64:

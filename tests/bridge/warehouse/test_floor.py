@@ -1,0 +1,89 @@
+"""Moves, goals and the route table, against breadth-first search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bridge.warehouse.floor import make_floor, make_moves
+from bridge.warehouse.layout import Layout, distances_from
+from bridge.warehouse.view import DOWN, LEFT, RIGHT, STAY, UP
+
+DRAWING = ["S..#...E", ".#.#.#..", "....P..C", "##.....P"]
+
+
+@pytest.fixture
+def layout() -> Layout:
+    return Layout.from_drawing(DRAWING, 1.5, "test")
+
+
+def test_make_moves_leads_to_the_neighbours_and_stops_at_racks_and_walls(layout: Layout) -> None:
+    moves = make_moves(layout)
+    # Row 2, column 2: free on all sides; row 0 is the top.
+    assert moves[18, [STAY, UP, RIGHT, DOWN, LEFT]].tolist() == [18, 10, 19, 26, 17]
+    # The corner at row 0, column 0: walls above and on the left.
+    assert moves[0, [STAY, UP, RIGHT, DOWN, LEFT]].tolist() == [0, 0, 1, 8, 0]
+    # Row 0, column 2: a rack on the right.
+    assert moves[2, RIGHT] == 2
+
+
+def test_make_floor_routes_agree_with_breadth_first_search(layout: Layout) -> None:
+    floor = make_floor(layout)
+    assert floor.routes.dtype == np.uint16
+    free = ~layout.blocked.ravel()
+    for row, goal in enumerate(floor.goal_cell):
+        expected = distances_from(layout, int(goal))
+        np.testing.assert_array_equal(floor.routes[row, free] >> 4, expected[free])
+        for cell in np.flatnonzero(free):
+            for move in range(1, 5):
+                nearer = expected[floor.moves[cell, move]] == expected[cell] - 1
+                assert bool(floor.routes[row, cell] >> (move - 1) & 1) == nearer
+
+
+def test_make_floor_marks_cells_without_a_path_by_all_bits(layout: Layout) -> None:
+    floor = make_floor(layout)
+    assert (floor.routes[:, layout.blocked.ravel()] == 0xFFFF).all()
+
+
+def test_make_floor_finds_every_goal_of_every_kind(layout: Layout) -> None:
+    floor = make_floor(layout)
+    assert floor.goal_cell[floor.pickups].tolist() == [0]
+    assert floor.goal_cell[floor.deliveries].tolist() == [7]
+    assert floor.goal_cell[floor.parking].tolist() == [20, 31]
+    assert len(floor.goal_cell) == 5
+
+
+def test_make_floor_starts_robots_on_parking_places_then_on_free_cells_without_a_station(layout: Layout) -> None:
+    floor = make_floor(layout)
+    assert floor.num_parking == 2
+    assert floor.start_cells[:2].tolist() == [20, 31]
+    others = set(floor.start_cells[2:].tolist())
+    assert others == set(np.flatnonzero(~layout.blocked.ravel()).tolist()) - {0, 7, 20, 23, 31}
+
+
+def test_make_floor_bounds_the_longest_remaining_way(layout: Layout) -> None:
+    floor = make_floor(layout)
+    free = ~layout.blocked.ravel()
+    to_pickup = (floor.routes[floor.pickups][:, free] >> 4).max()
+    to_delivery = (floor.routes[floor.deliveries][:, layout.pickups] >> 4).max()
+    assert floor.bound_cells == to_pickup + to_delivery + 1
+
+
+def test_make_floor_takes_wider_entries_when_paths_are_very_long() -> None:
+    # A serpentine: one long corridor folded into many rows.
+    width = 80
+    rows = []
+    for index in range(120):
+        if index % 2 == 0:
+            rows.append("." * width)
+        else:
+            rows.append("#" * (width - 1) + "." if index % 4 == 1 else "." + "#" * (width - 1))
+    rows[0] = "S" + rows[0][1:]
+    rows[118] = rows[118][:-1] + "E"
+    layout = Layout.from_drawing(rows, 1.0, "test")
+    floor = make_floor(layout)
+    assert floor.routes.dtype == np.uint32
+    expected = distances_from(layout, int(layout.pickups[0]))
+    assert expected.max() > 4095
+    free = ~layout.blocked.ravel()
+    np.testing.assert_array_equal(floor.routes[0, free] >> 4, expected[free])
