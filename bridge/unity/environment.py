@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bridge.errors import ActionError, CallOrderError
-from bridge.unity.actions import checked_actions, default_actions, split_branches
+from bridge.unity.actions import checked_actions, default_actions
 from bridge.unity.behaviors import Behavior
 from bridge.unity.decode import AgentBatch, PlayerOutput
 from bridge.unity.encode import BehaviorActions
@@ -28,6 +27,7 @@ from bridge.unity.mlagents_types import BaseEnv, BehaviorMapping, DecisionSteps,
 from bridge.unity.player_process import resolve_player
 from bridge.unity.session import SessionOptions, UnitySession
 from bridge.unity.side_channels import SideChannelHub, StatsChannel
+from bridge.unity.steps import batch_to_steps
 
 __all__ = ["UnityEnvironment"]
 
@@ -193,39 +193,4 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         for name, batch in output.batches.items():
             behavior = self._session.behaviors[name]
             self._asked[name] = batch.rows(~batch.done)
-            self._steps[name] = _decision_steps(self._asked[name], behavior), _terminal_steps(batch, behavior)
-
-
-def _sensor_arrays(batch: AgentBatch, behavior: Behavior) -> list[NDArray[np.float32]]:
-    ends = np.cumsum([sensor.size for sensor in behavior.sensors])
-    parts = np.split(batch.observations, ends[:-1], axis=1)
-    # (N, F) -> (N, *shape) per sensor, in memory of its own: users keep and change these arrays.
-    return [
-        np.ascontiguousarray(part).reshape(len(batch), *sensor.shape)
-        for part, sensor in zip(parts, behavior.sensors, strict=True)
-    ]
-
-
-def _decision_steps(batch: AgentBatch, behavior: Behavior) -> Any:
-    # ML-Agents' mask says which actions are forbidden, the batch's which are allowed.
-    masks = [~allowed for allowed in split_branches(batch.action_mask, behavior)] if len(batch) else []
-    return DecisionSteps(
-        _sensor_arrays(batch, behavior),
-        batch.reward,
-        batch.agent_id,
-        masks or None,
-        batch.group_id,
-        batch.group_reward,
-    )
-
-
-def _terminal_steps(batch: AgentBatch, behavior: Behavior) -> Any:
-    ended = batch.rows(batch.done)
-    return TerminalSteps(
-        _sensor_arrays(ended, behavior),
-        ended.reward,
-        ended.interrupted,
-        ended.agent_id,
-        ended.group_id,
-        ended.group_reward,
-    )
+            self._steps[name] = batch_to_steps(batch, behavior)

@@ -70,8 +70,8 @@ def test_connect_lists_likely_causes_when_no_player_connects(tmp_path: Path) -> 
     idle.write_text("import time\nprint('waiting for a licence', flush=True)\ntime.sleep(60)\n")
     with pytest.raises(
         UnityTimeoutError,
-        match=r"(?s)expected a player to connect to port \d+ within 1 s, got none. Likely causes:.*Behavior Type is not "
-        r"Default.*no_graphics.*another ML-Agents package.*waiting for a licence",
+        match=r"(?s)expected a player to connect to port \d+ within 1 s, got none. Likely causes:.*Behavior Type is "
+        r"not Default.*no_graphics.*another ML-Agents package.*waiting for a licence",
     ):
         connect(PlayerCommand((sys.executable, str(idle))), SessionOptions(timeout_s=1.0))
 
@@ -147,8 +147,7 @@ def test_player_ends_when_its_trainer_ends_without_closing(
     player = scripted_player(exchanges=[FIRST])
     trainer = subprocess.run(
         [sys.executable, "-c", _ABANDON, ending, *player.command.prefix],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         timeout=60,
         check=False,
     )
