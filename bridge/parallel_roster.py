@@ -136,16 +136,17 @@ class _Row:
         self._episode = 0
         self._steps = 0
         self._alive: set[str] = set()
+        agents = [agent for role in spec.roles for agent in role.agent_ids]
+        if set(env.possible_agents) != set(agents):
+            raise SpecMismatchError(
+                f"ParallelRoster: expected the agents {', '.join(agents)}, got {env.possible_agents}. "
+                "Make every environment with the same arguments."
+            )
         self._places = {
             agent: _Place(AgentCodec(env, agent), arrays.roles[role.name], (0, slot))
             for role in spec.roles
             for slot, agent in enumerate(role.agent_ids)
         }
-        if set(env.possible_agents) != set(self._places):
-            raise SpecMismatchError(
-                f"ParallelRoster: expected the agents {', '.join(self._places)}, got {env.possible_agents}. "
-                "Make every environment with the same arguments."
-            )
 
     def reset(self, seed: int | None) -> None:
         """Begin episode 0 of a seed, or the next episode of the current one."""

@@ -164,6 +164,10 @@ def _require_raises(kind: type[Exception], call: Callable[[], object], what: str
         call()
     except kind as error:
         return error
+    except Exception as error:  # whatever else it is, it is the wrong one
+        raise AssertionError(
+            f"check_roster: expected {kind.__name__} for {what}, got {type(error).__name__}: {error}"
+        ) from error
     raise AssertionError(f"check_roster: expected {kind.__name__} for {what}, got no error.")
 
 
@@ -229,6 +233,7 @@ def _check_refuses_wrong_action(roster: Roster) -> None:
         else:
             values.discrete_actions[env, slot, 0] = role.action.discrete_branches[0]
         error = _require_raises(ActionError, roster.step, f"an action out of range of {role.agent_ids[slot]}")
+        RandomPolicy(roster.spec, _SEED).act(arrays)  # nothing wrong is left for the checks that follow
         named = role.agent_ids[slot] in str(error)
         require(named, f"check_roster: expected the error to name {role.agent_ids[slot]!r}, got: {error}")
         return

@@ -14,7 +14,7 @@ from bridge.parallel_env import RosterParallelEnv
 from bridge.parallel_roster import ParallelRoster
 
 PAGE = Path(__file__).parents[2] / "docs" / "semantics.md"
-NOTHING = "–"
+NOTHING = "\N{EN DASH}"
 
 
 class ScriptedEnv(ParallelEnv):
