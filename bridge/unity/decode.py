@@ -26,6 +26,7 @@ MAX_AGENTS: Final = 100_000
 MAX_BEHAVIORS: Final = 1024
 
 _PACKED_FIELD_1: Final = 0x0A
+_ALIKE: Final = "All agents of a behavior must have the same sensors; give agents with others another behavior name."
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ def decode_agents(agents: Sequence[Any], behavior: Behavior) -> AgentBatch:
     Raises:
         UnityProtocolError: An observation or a mask does not fit the behavior, or a value is not finite.
     """
+    agents = list(agents)  # protobuf makes an object of an element at each access
     count = len(agents)
     if count > MAX_AGENTS:
         raise UnityProtocolError(f"behavior {behavior.name!r}: expected at most {MAX_AGENTS} agents, got {count}.")
@@ -154,56 +156,69 @@ def decode_agents(agents: Sequence[Any], behavior: Behavior) -> AgentBatch:
 
 
 def _observations(agents: Sequence[Any], behavior: Behavior) -> NDArray[np.float32]:
+    if any(len(agent.observations) != len(behavior.sensors) for agent in agents):
+        agent = next(agent for agent in agents if len(agent.observations) != len(behavior.sensors))
+        raise UnityProtocolError(
+            f"behavior {behavior.name!r}: agent {agent.id}: expected {len(behavior.sensors)} sensors, "
+            f"got {len(agent.observations)}. {_ALIKE}"
+        )
     values = np.empty((len(agents), behavior.observation_size), np.float32)
     start = 0
     for index, sensor in enumerate(behavior.sensors):
-        stop = start + sensor.size
-        for row, agent in enumerate(agents):
-            observation = _observation(agent, index, behavior)
-            data = observation.float_data.data
-            if len(data) != sensor.size:
-                raise _misfit(behavior, agent, index, f"{sensor.size} values, got {len(data)}")
-            values[row, start:stop] = _floats(observation.float_data, sensor.size)
-        start = stop
+        observations = [agent.observations[index] for agent in agents]
+        target = values[:, start : start + sensor.size]
+        if not _copy_packed(observations, target):
+            for row, (agent, observation) in enumerate(zip(agents, observations, strict=True)):
+                _require_values(behavior, agent, index, observation)
+                target[row] = np.fromiter(observation.float_data.data, np.float32, sensor.size)
+        start += sensor.size
     return values
 
 
-def _floats(float_data: Any, count: int) -> NDArray[np.float32]:
-    packed = float_data.SerializeToString()
-    start = len(packed) - 4 * count
-    # Tag byte, length as varint, then the floats as they are in memory; more only if there are unknown fields.
-    if packed[0] == _PACKED_FIELD_1 and start == 1 + _varint_size(4 * count):
-        return np.frombuffer(packed, "<f4", count, start)
-    return np.fromiter(float_data.data, np.float32, count)
+def _copy_packed(observations: Sequence[Any], target: NDArray[np.float32]) -> bool:
+    """Copy all observations of one sensor if each is what protobuf itself writes for so many floats."""
+    size = 4 * target.shape[1]
+    head = np.frombuffer(bytes([_PACKED_FIELD_1]) + _varint(size), np.uint8)
+    parts = [observation.float_data.SerializeToString() for observation in observations]
+    if any(len(part) != len(head) + size for part in parts):
+        return False
+    table = np.frombuffer(b"".join(parts), np.uint8).reshape(len(parts), len(head) + size)
+    if not (table[:, : len(head)] == head).all():
+        return False
+    target[:] = np.ascontiguousarray(table[:, len(head) :]).view("<f4")
+    return True
 
 
-def _varint_size(value: int) -> int:
-    return max(1, -(-value.bit_length() // 7))
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
 
 
-def _observation(agent: Any, index: int, behavior: Behavior) -> Any:
-    if len(agent.observations) != len(behavior.sensors):
-        raise _misfit(behavior, agent, index, f"{len(behavior.sensors)} sensors, got {len(agent.observations)}")
-    observation = agent.observations[index]
-    shape = behavior.sensors[index].shape
-    if tuple(observation.shape) != shape:
-        raise _misfit(behavior, agent, index, f"the shape {shape}, got {tuple(observation.shape)}")
+def _require_values(behavior: Behavior, agent: Any, index: int, observation: Any) -> None:
+    sensor = behavior.sensors[index]
     if observation.compression_type != COMPRESSION_NONE:
         raise _misfit(behavior, agent, index, "uncompressed values, got compressed ones")
-    return observation
+    if len(observation.float_data.data) != sensor.size:
+        raise _misfit(behavior, agent, index, f"{sensor.size} values, got {len(observation.float_data.data)}")
 
 
 def _misfit(behavior: Behavior, agent: Any, index: int, expected_and_got: str) -> UnityProtocolError:
     name = behavior.sensors[index].name
     return UnityProtocolError(
         f"behavior {behavior.name!r}: agent {agent.id}: sensor {index} ({name!r}): expected {expected_and_got}. "
-        "All agents of a behavior must have the same sensors; give agents with others another behavior name."
+        f"{_ALIKE}"
     )
 
 
 def _allowed_actions(agents: Sequence[Any], behavior: Behavior) -> NDArray[np.bool_]:
     size = behavior.action.mask_size
     allowed = np.ones((len(agents), size), np.bool_)
+    if size == 0:
+        return allowed
     for row, agent in enumerate(agents):
         # The mask of an ended life is left over from its last decision.
         if not agent.action_mask or agent.done:
