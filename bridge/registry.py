@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from pettingzoo import ParallelEnv
 from pydantic import BaseModel
 
-from bridge.errors import MissingExtraError
+from bridge.errors import MissingExtraError, ScenarioError
 from bridge.policy import PolicyFactory
 from bridge.roster import Roster, RosterArrays
 from bridge.specs import WorldSpec
@@ -115,6 +115,9 @@ def open_world(scenario: Scenario) -> World:
     kind = _KINDS[scenario.world]
     try:
         world: World = getattr(import_module(kind.module), kind.world)(scenario.config, scenario.folder)
+    except ScenarioError as error:
+        # A world knows its section, not the file that it stands in.
+        raise ScenarioError("\n".join(f"{scenario.path}: {line}" for line in str(error).splitlines())) from error
     except ModuleNotFoundError as error:
         if kind.extra is None:
             raise

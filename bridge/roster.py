@@ -170,7 +170,9 @@ class Roster(Protocol):
         and ``episode_over`` of the reset environments are cleared.
 
         Raises:
-            CallOrderError: There was no seeded reset before an unseeded one, or the roster is closed.
+            CallOrderError: There was no seeded reset before an unseeded one, the roster is closed, or
+                ``env_mask`` leaves out environments that this world can only reset together (nothing has
+                changed then).
         """
         ...
 

@@ -44,7 +44,12 @@ class TrainConfig(BaseModel):
         0, ge=0, le=1024, description="Processes that step the environments; 0: this process does it."
     )
     rollout_steps: int = Field(128, ge=1, le=100_000, description="Steps T of every environment between two updates.")
-    torch_threads: int = Field(0, ge=0, le=1024, description="Threads of torch in the learner; 0: one per core.")
+    torch_threads: int = Field(
+        0,
+        ge=0,
+        le=1024,
+        description="Threads of torch in the learner; 0: one per core that the workers leave, at least one.",
+    )
     checkpoint_every: int = Field(25, ge=1, description="Updates between two checkpoints; the last one is always kept.")
     restart_episodes_at_checkpoints: bool = Field(
         False,

@@ -69,7 +69,7 @@ def train(
         run.require_new()
     checkpoint = _resumed(run, config) if resume else None
     result = None
-    with _threads(config.torch_threads), _open_vector_env(scenario, config) as world, StopRequest() as stop:
+    with _threads(config), _open_vector_env(scenario, config) as world, StopRequest() as stop:
         if checkpoint is None:
             run.create(scenario, config)
         else:
@@ -225,11 +225,14 @@ def _open_vector_env(scenario: Scenario, config: TrainConfig) -> VectorEnv:
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Torch with so many threads; 0: one per core that this process may use."""
+def _threads(config: TrainConfig) -> Iterator[None]:
+    """Torch with the configured number of threads; by default one per core that the workers leave.
+
+    More threads than free cores are worse than one: they wait for each other by spinning.
+    """
     before = torch.get_num_threads()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    torch.set_num_threads(count or cores)
+    torch.set_num_threads(config.torch_threads or max(1, cores - config.num_workers))
     try:
         yield
     finally:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bridge.unity.roster import UnityRoster
     from bridge.unity.session import SessionOptions
 
-__all__ = ["HEADLESS", "UnityConfig", "UnityWorld"]
+__all__ = ["HEADLESS", "UnityConfig", "UnityWorld", "headless_twin"]
 
 HEADLESS = "headless"
 
@@ -71,6 +71,12 @@ class UnityConfig(BaseModel):
         if self.player == HEADLESS and self.slots:
             raise ValueError("expected no slots with player 'headless', got some. Its scenario's fleet gives them.")
         return self
+
+
+def headless_twin(scenario: Scenario) -> Scenario:
+    """The same world behind the ML-Agents protocol, played by the headless player."""
+    config = UnityConfig(scenario=scenario.path.name)
+    return replace(scenario, name=f"{scenario.name}_unity", world="unity", config=config)
 
 
 class UnityWorld:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bridge.policy import PolicyFactory
-from bridge.roster import RosterArrays
+from bridge.errors import SpecMismatchError
+from bridge.policy import FleetPolicy, PolicyFactory
+from bridge.roster import Roster, RosterArrays
 from bridge.specs import WorldSpec
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.layout import Layout
@@ -63,9 +64,7 @@ class WarehouseWorld:
     @property
     def planners(self) -> dict[str, PolicyFactory]:
         """PIBT, where robots move from cell to cell."""
-        from bridge.planners.pibt import PibtPolicy
-
-        return {"pibt": PibtPolicy} if self._config.drive.kind == "grid" else {}
+        return {"pibt": _pibt} if self._config.drive.kind == "grid" else {}
 
     def parallel_env(self, render_mode: str | None = None) -> ParallelEnv[str, Any, Any]:
         """One warehouse behind PettingZoo's parallel API; robots that left come back at the next reset.
@@ -80,3 +79,15 @@ class WarehouseWorld:
         return RosterParallelEnv(
             simulator, name="warehouse", render=lambda: render_rgb(simulator, 0), render_mode=render_mode
         )
+
+
+def _pibt(roster: Roster) -> FleetPolicy:
+    from bridge.planners.pibt import PibtPolicy
+    from bridge.warehouse.simulator import WarehouseSimulator
+
+    if not isinstance(roster, WarehouseSimulator):
+        raise SpecMismatchError(
+            f"planner 'pibt': expected a WarehouseSimulator to look into, got {type(roster).__name__}. "
+            "Give it the roster of a warehouse world."
+        )
+    return PibtPolicy(roster)

@@ -31,7 +31,7 @@ def check_warehouse(config: WarehouseConfig, layout: Layout, where: str) -> None
     if isinstance(config.drive, DifferentialDriveConfig):
         faults += _drive_faults(config, config.drive, layout)
     if faults:
-        raise ScenarioError("\n".join(f"{where}: {fault}" for fault in faults))
+        raise ScenarioError("\n".join(f"{where}.{fault}" for fault in faults))
 
 
 def _station_faults(layout: Layout) -> Iterator[str]:

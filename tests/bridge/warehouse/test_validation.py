@@ -29,8 +29,8 @@ def test_check_warehouse_accepts_a_good_one(make_warehouse: Any) -> None:
 
 def test_check_warehouse_finds_missing_stations(make_warehouse: Any) -> None:
     assert _faults(make_warehouse, "...\n.P.") == [
-        "dock.yaml: warehouse: layout: expected at least one pick-up, got none. Mark a free cell with 'S'.",
-        "dock.yaml: warehouse: layout: expected at least one delivery, got none. Mark a free cell with 'E'.",
+        "dock.yaml: warehouse.layout: expected at least one pick-up, got none. Mark a free cell with 'S'.",
+        "dock.yaml: warehouse.layout: expected at least one delivery, got none. Mark a free cell with 'E'.",
     ]
 
 

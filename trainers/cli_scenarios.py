@@ -1,0 +1,141 @@
+"""``agv-bridge scenarios``: list, show, validate, schema, import."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bridge.maps import DeliverySide, StationRules, import_map
+from bridge.registry import open_world
+from bridge.scenario import Scenario, load_scenario, scenario_json_schema, shipped_scenarios
+from bridge.specs import RoleSpec, WorldSpec
+from trainers.config import train_config
+
+__all__ = ["app"]
+
+app = typer.Typer(help="List, show, check and import scenarios.", no_args_is_help=True)
+
+ScenarioArgument = Annotated[str, typer.Argument(help="Name of a shipped scenario, or a scenario file or folder.")]
+
+
+@app.command("list")
+def list_scenarios() -> None:
+    """The shipped scenarios, a line each."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("name", "world", "description"):
+        table.add_column(column)
+    for name, path in shipped_scenarios().items():
+        scenario = load_scenario(path)
+        table.add_row(name, scenario.world, scenario.description)
+    Console().print(table)
+
+
+@app.command()
+def show(scenario: ScenarioArgument) -> None:
+    """The layout, the fleet, and each role's observation block by block."""
+    loaded = load_scenario(scenario)
+    world = open_world(loaded)
+    console = Console()
+    console.print(f"[bold]{loaded.name}[/bold] ({loaded.world}): {loaded.description}", highlight=False)
+    console.print(f"file: {loaded.path}", highlight=False, soft_wrap=True)
+    layout = getattr(world, "layout", None)
+    if layout is not None:
+        console.print(
+            f"\nlayout: {layout.height} x {layout.width} cells of {layout.cell_size_m} m, {layout.num_free} free, "
+            f"{len(layout.pickups)} pick-ups (S), {len(layout.deliveries)} deliveries (E), "
+            f"{len(layout.parking)} parking places (P), {len(layout.chargers)} chargers (C)",
+            highlight=False,
+        )
+        for row in layout.to_drawing():
+            console.print(f"  {row}", highlight=False, markup=False, soft_wrap=True)
+    _show_spec(console, world.spec)
+
+
+def _show_spec(console: Console, spec: WorldSpec) -> None:
+    for role in spec.roles:
+        _show_role(console, role)
+    console.print(f"\nglobal state for critics: {spec.state_size} values", highlight=False)
+    if spec.metrics:
+        console.print("figures per episode:", highlight=False)
+        for metric in spec.metrics:
+            console.print(f"  {metric.name}: {metric.description}", highlight=False)
+
+
+def _show_role(console: Console, role: RoleSpec) -> None:
+    action = role.action
+    parts = [f"{action.num_continuous} continuous in [-1, 1]"] if action.num_continuous else []
+    parts += [f"discrete branches of {action.discrete_branches}"] if action.discrete_branches else []
+    console.print(f"\nrole [bold]{role.name}[/bold]: {role.num_slots} robots", highlight=False)
+    names = f" ({', '.join(action.names)})" if action.names else ""
+    console.print(f"action: {' and '.join(parts)}{names}", highlight=False)
+    console.print(f"observation: {role.observation.size} values, layout {role.observation.digest}", highlight=False)
+    table = Table(box=None, pad_edge=False)
+    for column in ("offset", "block", "size", "unit", "range", "meaning"):
+        table.add_column(column)
+    for block in role.observation.blocks:
+        low = "-inf" if block.low is None else f"{block.low:g}"
+        high = "inf" if block.high is None else f"{block.high:g}"
+        fields = f" [{', '.join(block.fields)}]" if block.fields else ""
+        start = role.observation.slice_of(block.name).start
+        meaning = f"{block.description}{fields}"
+        table.add_row(str(start), block.name, str(block.size), block.unit, rf"\[{low}, {high}]", _escaped(meaning))
+    console.print(table)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", r"\[")
+
+
+@app.command()
+def validate(files: Annotated[list[str], typer.Argument(help="Scenario names, files or folders.")]) -> None:
+    """Check files: schema, layout, reachability of every station and parking place, training settings."""
+    for file in files:
+        scenario = load_scenario(file)
+        _check(scenario)
+        print(f"{scenario.path}: ok")
+
+
+def _check(scenario: Scenario) -> None:
+    train_config(scenario)
+    open_world(scenario)
+
+
+@app.command()
+def schema() -> None:
+    """JSON Schema of the format, for editors."""
+    print(json.dumps(scenario_json_schema(), indent=2))
+
+
+@app.command("import")
+def import_layout(
+    file: Annotated[Path, typer.Argument(help="MovingAI .map file.")],
+    robots: Annotated[int, typer.Option(min=1, help="Number of robots.")],
+    out: Annotated[Path | None, typer.Option(help="Scenario folder to write; ./<file's stem> by default.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the scenario; the file's stem by default.")] = None,
+    cell_size_m: Annotated[float, typer.Option(min=0.01, help="Edge length of a cell in m.")] = 1.0,
+    pickups: Annotated[int | None, typer.Option(min=1, help="Pick-up cells; two per robot by default.")] = None,
+    deliveries: Annotated[
+        int | None, typer.Option(min=1, help="Delivery cells; one per four robots by default.")
+    ] = None,
+    side: Annotated[DeliverySide, typer.Option(help="Border, or borders, of the deliveries.")] = "left-right",
+    keep_marks: Annotated[bool, typer.Option(help="Keep stations that the map marks with S, E, P, C.")] = True,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier import.")] = False,
+) -> None:
+    """Turn a map file into a scenario folder with derived stations and parking places."""
+    rules = StationRules(pickups, deliveries, side, keep_marks)
+    path = import_map(
+        file,
+        robots=robots,
+        out_folder=out or Path(file.stem),
+        name=name,
+        cell_size_m=cell_size_m,
+        rules=rules,
+        overwrite=overwrite,
+    )
+    _check(load_scenario(path))
+    print(f"wrote {path}; try: agv-bridge scenarios show {path.parent}")

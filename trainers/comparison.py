@@ -1,0 +1,77 @@
+"""A trained run beside what needs no learning: a random policy, and the world's planners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bridge.policy import PolicyFactory, RandomPolicy
+from bridge.registry import open_world
+from bridge.scenario import Scenario
+from trainers.evaluation import EvaluationRow, evaluate
+from trainers.loading import load_policy
+from trainers.report import plot_comparison, write_evaluation_csv
+from trainers.runs import CheckpointName, RunFolder
+
+__all__ = ["Comparison", "compare_run"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Where the figures of an evaluation stand.
+
+    Attributes:
+        rows: One per policy: random, trained, and the planners by name.
+        csv_file: The same as a table.
+        plot_file: The same as bars.
+    """
+
+    rows: list[EvaluationRow]
+    csv_file: Path
+    plot_file: Path
+
+
+def compare_run(
+    run_dir: Path,
+    *,
+    scenario: Scenario | None = None,
+    num_episodes: int | None = None,
+    seed: int | None = None,
+    checkpoint: CheckpointName = "latest",
+) -> Comparison:
+    """Let the trained policy play greedily, and the others play the same episodes.
+
+    Args:
+        run_dir: Folder that training wrote; ``evaluation.csv`` and ``evaluation.png`` are written into it,
+            with the scenario's name in theirs when it is another than the run's.
+        scenario: Another scenario with the same roles; the run's own by default.
+        num_episodes: Episodes per policy; the run's ``eval_episodes`` by default.
+        seed: Seed of the episodes; the run's ``eval_seed`` by default.
+        checkpoint: Which checkpoint to evaluate.
+
+    Raises:
+        CheckpointError: There is no such run or checkpoint.
+        ScenarioError: The seed is the one of the training.
+        SpecMismatchError: The policy cannot drive the scenario's robots.
+    """
+    run = RunFolder(run_dir)
+    config = run.config()
+    suffix = "" if scenario is None else f"_{scenario.name}"
+    scenario = run.scenario() if scenario is None else scenario
+    world = open_world(scenario)
+    policies: dict[str, PolicyFactory] = {
+        "random": lambda roster: RandomPolicy(roster.spec, config.eval_seed),
+        "trained": lambda roster: load_policy(run_dir, roster.spec, checkpoint=checkpoint),
+        **world.planners,
+    }
+    rows = evaluate(
+        scenario,
+        policies,
+        seed=config.eval_seed if seed is None else seed,
+        num_episodes=num_episodes or config.eval_episodes,
+        training_seed=config.seed,
+    )
+    csv_file, plot_file = run_dir / f"evaluation{suffix}.csv", run_dir / f"evaluation{suffix}.png"
+    write_evaluation_csv(rows, csv_file)
+    plot_comparison(rows, world.spec.metrics, plot_file)
+    return Comparison(rows, csv_file, plot_file)
