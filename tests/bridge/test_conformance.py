@@ -10,6 +10,7 @@ from bridge.errors import MissingExtraError
 from bridge.foreign_spec import spec_of_parallel_env
 from bridge.parallel_env import RosterParallelEnv
 from bridge.parallel_roster import ParallelRoster
+from bridge.policy import RandomPolicy
 from bridge.registry import open_world
 from bridge.roster import RosterArrays
 from bridge.scenario import load_scenario, shipped_scenarios
@@ -25,8 +26,21 @@ def test_world_conforms_when_it_is_shipped(name):
         world = open_world(scenario)
     except MissingExtraError as error:
         pytest.skip(str(error))
-    limit = getattr(scenario.config, "episode_steps", None) or 500
-    check_world(world, num_steps=min(limit, 1000) + 20)
+    check_world(world, num_steps=length_of_first_episode(world) + 20)
+
+
+def length_of_first_episode(world):
+    roster = world.roster(1)
+    policy = RandomPolicy(world.spec, 1)
+    roster.reset(20)
+    steps = 0
+    while not roster.arrays.episode_over[0]:
+        policy.act(roster.arrays)
+        roster.step()
+        steps += 1
+        assert steps <= 2000, "shipped scenarios have episodes of at most 2000 steps"
+    roster.close()
+    return steps
 
 
 @pytest.fixture

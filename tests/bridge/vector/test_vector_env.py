@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,11 +69,21 @@ def snapshot(arrays: RosterArrays):
 
 @pytest.mark.parametrize("respawn", [False, True])
 def test_async_env_equals_serial_bit_for_bit_for_any_number_of_workers(write_scenario, respawn):
-    scenario = write_scenario(respawn=respawn)
+    require_equal_for_any_number_of_workers(write_scenario(respawn=respawn), "porter")
+
+
+@pytest.mark.parametrize("name", ["warehouse_small_despawn", "warehouse_drive"])
+def test_async_env_equals_serial_bit_for_bit_when_the_world_is_a_warehouse(name):
+    scenario = load_scenario(name)
+    short = replace(scenario, config=scenario.config.model_copy(update={"episode_steps": 12}))
+    require_equal_for_any_number_of_workers(short)
+
+
+def require_equal_for_any_number_of_workers(scenario, despawning_role=None):
     with SerialVectorEnv(scenario, 5) as serial:
         expected = play(serial, 40)
     assert sum(step["episode_over"].sum() for step in expected) >= 10
-    assert any(step["porter/terminated"].any() for step in expected)
+    assert despawning_role is None or any(step[f"{despawning_role}/terminated"].any() for step in expected)
     for num_workers in (1, 2, 4):
         with AsyncVectorEnv(scenario, 5, num_workers) as env:
             got = play(env, 40)
