@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ from trainers.interrupt import StopRequest
 from trainers.metrics_log import read_metrics
 from trainers.progress import LiveProgress, PlainProgress, SilentProgress, TrainProgress, console_progress
 from trainers.report import evaluation_table, plot_comparison, plot_learning_curves, write_evaluation_csv
-from trainers.rollout import RolloutCollector
 
 TINY: dict[str, Any] = {
     "num_envs": 2,
@@ -190,24 +189,32 @@ def test_training_ends_with_a_checkpoint_at_ctrl_c(scenario: Scenario, tmp_path:
     assert (resumed.interrupted, resumed.update) == (False, 4)
 
 
-def test_training_saves_a_checkpoint_before_it_raises_when_the_world_dies(
-    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_training_saves_a_checkpoint_before_it_raises_when_a_worker_is_killed(
+    scenario: Scenario, tmp_path: Path
 ) -> None:
-    collect: Callable[..., Any] = RolloutCollector.collect
-    calls = []
+    class Kill(Remember):
+        def on_update(self, progress: TrainProgress) -> None:
+            super().on_update(progress)
+            if progress.update == 1:
+                multiprocessing.active_children()[0].kill()
 
-    def die(self: RolloutCollector, *arguments: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 2:
-            raise WorldDiedError("worker 0 died")
-        return collect(self, *arguments)
-
-    monkeypatch.setattr(RolloutCollector, "collect", die)
-    listener = Remember()
-    with pytest.raises(WorldDiedError, match="worker 0 died"):
-        train(scenario, train_config(scenario, TINY), tmp_path / "run", listener=listener)
+    listener = Kill()
+    with pytest.raises(WorldDiedError, match=r"worker \d"):
+        train(scenario, train_config(scenario, {**TINY, "num_workers": 2}), tmp_path / "run", listener=listener)
     assert load_checkpoint(RunFolder(tmp_path / "run").checkpoint("latest")).update == 1
     assert "can be resumed" in listener.messages[0]
+    assert train(scenario, train_config(scenario, TINY), tmp_path / "run", resume=True).update == 4
+
+
+def test_training_learns_every_role_of_a_world_with_several(tmp_path: Path) -> None:
+    scenario = load_scenario("warehouse_two_roles")
+    roles = [role.name for role in open_world(scenario).spec.roles]
+    assert len(roles) == 2
+    listener = Remember()
+    config = train_config(scenario, {**TINY, "updates": 1, "advantage_normalisation": "all"})
+    train(scenario, config, tmp_path / "run", listener=listener)
+    for role in roles:
+        assert listener.updates[0].metrics[f"{role}/gradient_steps"] > 0
 
 
 def test_training_error_names_role_and_update_when_learning_diverges(scenario: Scenario, tmp_path: Path) -> None:
