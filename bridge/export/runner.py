@@ -52,6 +52,7 @@ class ActorSession:
             raise ExportError(f"{where}: expected a model written by agv-bridge, got one without its metadata.")
         self.metadata: ModelMetadata = metadata
         self._where = where
+        self._ids = np.eye(metadata.num_agent_ids, dtype=np.float32)
         seeded = model if seed is None else with_seeds(proto, seed).SerializeToString()
         self._session = open_session(seeded, where)
         action = metadata.action
@@ -77,8 +78,7 @@ class ActorSession:
         """
         metadata = self.metadata
         if metadata.num_agent_ids:
-            one_hot = np.eye(metadata.num_agent_ids, dtype=np.float32)[slots]
-            observations = np.concatenate((observations, one_hot), axis=1)
+            observations = np.concatenate((observations, self._ids[slots]), axis=1)
         feeds = feeds_of(metadata.observation, metadata.action, observations, action_masks)
         results = run_session(self._session, self._outputs, feeds, self._where)
         continuous = results[0] if metadata.action.num_continuous else np.zeros((len(slots), 0))

@@ -20,18 +20,8 @@ from bridge.errors import ExportError
 
 __all__ = ["ORT_ERRORS", "open_session", "run_session", "with_seeds"]
 
-ORT_ERRORS: tuple[type[Exception], ...] = (
-    _state.EPFail,
-    _state.EngineError,
-    _state.Fail,
-    _state.InvalidArgument,
-    _state.InvalidGraph,
-    _state.InvalidProtobuf,
-    _state.ModelLoaded,
-    _state.NoModel,
-    _state.NoSuchFile,
-    _state.NotImplemented,
-    _state.RuntimeException,
+ORT_ERRORS: tuple[type[Exception], ...] = tuple(
+    value for value in vars(_state).values() if isinstance(value, type) and issubclass(value, Exception)
 )
 
 _ERRORS_ONLY = 3
