@@ -17,7 +17,7 @@ from bridge.specs import RoleSpec, WorldSpec
 from bridge.warehouse.actions import take_continuous, take_moves
 from bridge.warehouse.battery import drain_batteries
 from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
-from bridge.warehouse.fleet import make_fleet, make_outcome, make_pool, make_pose, make_traits
+from bridge.warehouse.fleet import Outcome, make_fleet, make_outcome, make_pool, make_pose, make_traits
 from bridge.warehouse.floor import make_floor
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.metrics import add_to_tally, make_tally, metric_values
@@ -266,6 +266,11 @@ class WarehouseSimulator:
     def steps(self) -> Int32:
         """(E,) int32, steps since the start of the running episode."""
         return self._steps
+
+    @property
+    def outcome(self) -> Outcome:
+        """What happened to each robot in the last step; ``refused`` is cleared where an episode began."""
+        return self._outcome
 
     # ---------------------------------------------------------------- one step
 
