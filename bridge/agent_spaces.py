@@ -30,20 +30,65 @@ def observation_space(layout: ObservationLayout) -> spaces.Box:
     return spaces.Box(np.concatenate(low), np.concatenate(high), dtype=np.float32)
 
 
-def action_space(action: ActionSpec) -> spaces.Space[Any]:
+def action_space(action: ActionSpec, allowed: Bool | None = None) -> spaces.Space[Any]:
     """The space of one agent's action.
 
     ``Box(-1, 1, (C,), float32)``, ``Discrete``, ``MultiDiscrete``, or for a hybrid
     action a ``Dict`` with the keys ``continuous`` and ``discrete``.
+
+    Args:
+        action: Action of the agent.
+        allowed: (M,) bool, the agent's action mask, which may change; ``sample()`` without a mask then
+            draws from what it allows. None for spaces that draw from everything.
     """
     parts: dict[str, spaces.Space[Any]] = {}
     if action.num_continuous:
         parts["continuous"] = spaces.Box(-1.0, 1.0, (action.num_continuous,), np.float32)
     if action.num_branches == 1:
-        parts["discrete"] = spaces.Discrete(action.discrete_branches[0])
+        parts["discrete"] = _MaskedDiscrete(action.discrete_branches[0])
     elif action.num_branches:
-        parts["discrete"] = spaces.MultiDiscrete(list(action.discrete_branches))
-    return spaces.Dict(parts) if len(parts) == 2 else next(iter(parts.values()))
+        parts["discrete"] = _MaskedMultiDiscrete(list(action.discrete_branches))
+    space = _MaskedDict(parts) if len(parts) == 2 else next(iter(parts.values()))
+    if allowed is not None and isinstance(space, _ObeysMask):
+        space.obey(action, allowed)
+    return space
+
+
+class _ObeysMask(spaces.Space[Any]):
+    """A space that draws from the allowed actions where the caller gives no mask.
+
+    Most code for PettingZoo, its own tests included, calls ``sample()`` without
+    one. A copy is an ordinary space: it must not follow the mask of an
+    environment that it has nothing to do with.
+    """
+
+    _obeyed: tuple[ActionSpec, Bool] | None = None
+
+    def obey(self, action: ActionSpec, allowed: Bool) -> None:
+        """Draw from what ``allowed`` says at the time."""
+        self._obeyed = (action, allowed)
+
+    def sample(self, mask: Any = None, probability: Any = None) -> Any:
+        """See the plain space."""
+        if mask is None and probability is None and self._obeyed is not None and self._obeyed[1].any():
+            mask = sampling_mask(*self._obeyed)
+        options = {} if probability is None else {"probability": probability}  # new in Gymnasium 1.1
+        return super().sample(mask=mask, **options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "_obeyed"}
+
+
+class _MaskedDiscrete(_ObeysMask, spaces.Discrete):  # type: ignore[misc]  # narrower returns of sample
+    """A ``Discrete`` that obeys a mask."""
+
+
+class _MaskedMultiDiscrete(_ObeysMask, spaces.MultiDiscrete):  # type: ignore[misc]  # narrower returns of sample
+    """A ``MultiDiscrete`` that obeys a mask."""
+
+
+class _MaskedDict(_ObeysMask, spaces.Dict):  # type: ignore[misc]  # narrower returns of sample
+    """A ``Dict`` of a continuous and a discrete part that obeys a mask."""
 
 
 def sampling_mask(action: ActionSpec, allowed: Bool) -> Any:

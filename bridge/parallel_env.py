@@ -49,8 +49,9 @@ class RosterParallelEnv(ParallelEnv[str, Float32, Any]):  # type: ignore[misc]
     ``infos[agent]`` always has ``asked`` (whether the agent is asked for an
     action next; the action of one that is not asked may be left out and is
     ignored), and ``action_mask`` where there are discrete actions: whatever
-    ``action_space(agent).sample(mask=...)`` takes, int8, 1 = allowed. In the step
-    that ends the episode it also has ``metrics`` where the world has any.
+    ``action_space(agent).sample(mask=...)`` takes, int8, 1 = allowed. (Without a
+    mask, ``sample()`` draws from the allowed actions too.) In the step that ends
+    the episode it also has ``metrics`` where the world has any.
 
     Attributes:
         possible_agents: All agents of all roles, in slot order.
@@ -100,7 +101,9 @@ class RosterParallelEnv(ParallelEnv[str, Float32, Any]):  # type: ignore[misc]
         self._ended: set[str] = set()
         self._phase = _Phase.NEW
         self.observation_spaces = {a: observation_space(s.role.observation) for a, s in self._slots.items()}
-        self.action_spaces = {a: action_space(s.role.action) for a, s in self._slots.items()}
+        self.action_spaces = {
+            a: action_space(s.role.action, s.values.action_mask[0, s.number]) for a, s in self._slots.items()
+        }
         if roster.spec.state_size:
             self.state_space = spaces.Box(-np.inf, np.inf, (roster.spec.state_size,), np.float32)
 

@@ -1,6 +1,7 @@
 """The conformance kit: every shipped scenario passes it, and it catches every planted fault."""
 
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,18 @@ def test_world_conforms_when_it_is_shipped(name):
     except MissingExtraError as error:
         pytest.skip(str(error))
     check_world(world, num_steps=length_of_first_episode(world) + 20)
+
+
+@pytest.mark.parametrize("name", [name for name in shipped_scenarios() if name.startswith("warehouse")])
+def test_pettingzoos_own_tests_pass_on_the_view_itself_when_it_is_a_warehouse(name, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of PettingZoo's test package about itself
+        from pettingzoo.test import parallel_api_test, parallel_seed_test
+    world = open_world(load_scenario(name))
+    env = world.parallel_env()
+    parallel_api_test(env, num_cycles=60)
+    env.close()
+    parallel_seed_test(world.parallel_env, num_cycles=20)
 
 
 def length_of_first_episode(world):

@@ -1,5 +1,6 @@
 """A roster behind PettingZoo's parallel API."""
 
+import copy
 import re
 
 import numpy as np
@@ -114,6 +115,25 @@ def test_action_mask_is_what_the_action_space_samples_with_at_reset_and_in_every
         *_, infos = env.step(actions)
         assert roster.discrete[-1].max() == 0
     assert infos["carrier_0"]["asked"] is True
+
+
+@pytest.mark.parametrize("action", [ActionSpec(0, (4,)), ActionSpec(0, (2, 3)), ActionSpec(2, (4,))])
+def test_action_space_draws_allowed_actions_when_sampled_without_a_mask(action):
+    mask = np.zeros(action.mask_size, bool)
+    mask[np.cumsum(action.discrete_branches) - 1] = True  # the last choice of each branch
+    env, roster = make_env(action, mask=mask)
+    space = env.action_space("carrier_0")
+    space.sample()  # before the first reset there is no mask to obey
+    env.reset(seed=1)
+    for _ in range(2):
+        env.step({a: env.action_space(a).sample() for a in env.agents})
+    assert np.array(roster.discrete).tolist() == [[[[n - 1 for n in action.discrete_branches]] * 2]] * 2
+    for stranger in (copy.deepcopy(space), copy.copy(space)):
+        assert stranger == space
+        stranger.seed(0)
+        drawn = [stranger.sample() for _ in range(30)]
+        choices = [np.ravel(d["discrete"] if isinstance(d, dict) else d).tolist() for d in drawn]
+        assert len({str(c) for c in choices}) > 1
 
 
 def test_masks_are_int8_and_allow_everything_in_the_last_step_when_the_agent_has_ended():
