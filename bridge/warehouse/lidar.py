@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet, Pose
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.neighbours import Buckets
@@ -161,7 +161,7 @@ def observe_lidar(
                 _scan(fleet, pose, radius, walls, buckets, beams, lidar.range_m, env, first + slot, row)
 
 
-@lean_kernel
+@kernel_part
 def _scan(
     fleet: Fleet,
     pose: Pose,
@@ -188,7 +188,7 @@ def _scan(
         row[beam] = hits[beam] * scale
 
 
-@lean_kernel
+@kernel_part
 def _turn_beams(cos: np.float32, sin: np.float32, beams: Beams) -> None:
     """Directions of the beams in the floor frame, and their inverses; no component is exactly 0."""
     rays = beams.rays
@@ -203,7 +203,7 @@ def _turn_beams(cos: np.float32, sin: np.float32, beams: Beams) -> None:
         rays[3, beam] = np.float32(1.0) / uy
 
 
-@lean_kernel
+@kernel_part
 def _cut_by_outer_walls(walls: Walls, x: float, y: float, range_m: float, rays: Float32, hits: Float32) -> None:
     left, right = np.float32(-x), np.float32(walls.width_m - x)
     bottom, top = np.float32(-y), np.float32(walls.height_m - y)
@@ -214,7 +214,7 @@ def _cut_by_outer_walls(walls: Walls, x: float, y: float, range_m: float, rays: 
         hits[beam] = min(longest, min(along_x, along_y))
 
 
-@lean_kernel
+@kernel_part
 def _cut_by_box(box: Float64, x: float, y: float, rays: Float32, hits: Float32) -> None:
     """Slab test of one box against all beams; the robot's centre is never inside."""
     left, right = np.float32(box[0] - x), np.float32(box[2] - x)
@@ -228,7 +228,7 @@ def _cut_by_box(box: Float64, x: float, y: float, rays: Float32, hits: Float32) 
         hits[beam] = shorter if (enter <= leave) & (enter >= np.float32(0.0)) else hits[beam]
 
 
-@lean_kernel
+@kernel_part
 def _cut_by_robots(
     buckets: Buckets,
     radius: Float64,
@@ -253,7 +253,7 @@ def _cut_by_robots(
                 _cut_by_circle(dx, dy, np.float32(radius[other]), rays, hits)
 
 
-@lean_kernel
+@kernel_part
 def _cut_by_circle(dx: np.float32, dy: np.float32, radius: np.float32, rays: Float32, hits: Float32) -> None:
     """One circle against all beams; the robot's centre is never inside."""
     for beam in range(len(hits)):

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.config import DifferentialDriveConfig
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
@@ -144,7 +144,7 @@ def drive_differential(
             lists.first[fleet.cell[env, robot]] = -1
 
 
-@lean_kernel
+@kernel_part
 def _tick(
     floor: Floor,
     fleet: Fleet,
@@ -201,7 +201,7 @@ def _tick(
         outcome.refused[env, robot] = True
 
 
-@lean_kernel
+@kernel_part
 def _approach(value: float, target: float, faster: float, slower: float) -> float:
     """``target``, or the nearest to it that the limits on speeding up and on braking allow; braking ends at 0."""
     change = target - value
@@ -210,14 +210,14 @@ def _approach(value: float, target: float, faster: float, slower: float) -> floa
     return 0.0 if value * changed < 0.0 else changed
 
 
-@lean_kernel
+@kernel_part
 def _cell_at(floor: Floor, x: float, y: float) -> int:
     column = min(max(int(x / floor.cell_size_m), 0), floor.width - 1)
     row = min(max(floor.height - 1 - int(y / floor.cell_size_m), 0), floor.height - 1)
     return row * floor.width + column
 
 
-@lean_kernel
+@kernel_part
 def _touches_rack(floor: Floor, x: float, y: float, radius: float) -> bool:
     """Whether a disc overlaps a blocked cell or the outside of the floor."""
     size = floor.cell_size_m
@@ -236,7 +236,7 @@ def _touches_rack(floor: Floor, x: float, y: float, radius: float) -> bool:
     return False
 
 
-@lean_kernel
+@kernel_part
 def _count_touched(
     floor: Floor,
     pose: Pose,
@@ -261,14 +261,14 @@ def _count_touched(
     return touched
 
 
-@lean_kernel
+@kernel_part
 def _overlap(pose: Pose, radius: Float64, env: int, robot: int, other: int, x: float, y: float) -> bool:
     dx, dy = pose.x[env, other] - x, pose.y[env, other] - y
     reach = radius[robot] + radius[other] - _TOLERANCE_M
     return bool(dx * dx + dy * dy < reach * reach)
 
 
-@lean_kernel
+@kernel_part
 def _remove_touching(
     floor: Floor,
     fleet: Fleet,
@@ -293,7 +293,7 @@ def _remove_touching(
     _unlink(fleet.cell[env, robot], robot, lists)
 
 
-@lean_kernel
+@kernel_part
 def _measure_contacts(
     floor: Floor,
     pose: Pose,
@@ -308,13 +308,13 @@ def _measure_contacts(
     outcome.robot_contacts[env, robot] = _count_touched(floor, pose, radius, env, robot, x, y, lists)
 
 
-@lean_kernel
+@kernel_part
 def _link(cell: int, robot: int, lists: CellLists) -> None:
     lists.follower[robot] = lists.first[cell]
     lists.first[cell] = robot
 
 
-@lean_kernel
+@kernel_part
 def _unlink(cell: int, robot: int, lists: CellLists) -> None:
     first, follower = lists.first, lists.follower
     if first[cell] == robot:
@@ -326,7 +326,7 @@ def _unlink(cell: int, robot: int, lists: CellLists) -> None:
     follower[other] = follower[robot]
 
 
-@lean_kernel
+@kernel_part
 def _relink(cells: Int32, robot: int, cell: int, lists: CellLists) -> None:
     """Note that a robot is in another cell now."""
     if cell != cells[robot]:

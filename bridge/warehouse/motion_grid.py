@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import draw
@@ -142,7 +142,7 @@ def move_on_grid(
                 cell[robot] = end[robot]
 
 
-@lean_kernel
+@kernel_part
 def _settle(cell: Int32, alive: Bool, first: int, scratch: GridScratch) -> None:
     """Rule ``block`` in one environment: writes to ``end`` where each robot ends up."""
     num_robots = len(cell)
@@ -165,7 +165,7 @@ def _settle(cell: Int32, alive: Bool, first: int, scratch: GridScratch) -> None:
         scratch.end[robot] = wish[robot] if verdict[robot] == _MOVES else cell[robot]
 
 
-@lean_kernel
+@kernel_part
 def _follow(start: int, wish: Int32, occupant: Int32, verdict: NDArray[np.int8], path: Int32) -> None:
     """Follow winners from robot to robot until the end of the chain is known, then give all of them its verdict."""
     length = 0
@@ -186,7 +186,7 @@ def _follow(start: int, wish: Int32, occupant: Int32, verdict: NDArray[np.int8],
         verdict[path[index]] = result
 
 
-@lean_kernel
+@kernel_part
 def _measure_contacts(cell: Int32, alive: Bool, scratch: GridScratch, contacts: Int32) -> None:
     """Robots that share a robot's cell after the step, plus one if it changed places with another."""
     end, before, count_in = scratch.end, scratch.before, scratch.count_in
@@ -202,7 +202,7 @@ def _measure_contacts(cell: Int32, alive: Bool, scratch: GridScratch, contacts: 
         count_in[end[robot]] = 0
 
 
-@lean_kernel
+@kernel_part
 def _enter(floor: Floor, pose: Pose, env: int, robot: int, cell: int, step_s: float) -> None:
     """Put a robot on the centre of a cell next to its own."""
     x = (cell % floor.width + 0.5) * floor.cell_size_m

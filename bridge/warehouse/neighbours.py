@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet, Pose
 
 __all__ = [
@@ -171,7 +171,7 @@ def observe_neighbours(
                 _look_around(fleet, pose, buckets, candidates, block, turning, env, first + slot, row)
 
 
-@lean_kernel
+@kernel_part
 def _look_around(
     fleet: Fleet,
     pose: Pose,
@@ -195,7 +195,7 @@ def _look_around(
             _write_neighbour(fleet, pose, block, turning, env, robot, int(last & 0xFFFFFFFF), part)
 
 
-@lean_kernel
+@kernel_part
 def _gather(buckets: Buckets, candidates: Candidates, pose: Pose, range_m: float, env: int, robot: int) -> int:
     """Keys of the robots in the nine buckets around a robot: squared distance, then slot; returns their number.
 
@@ -222,7 +222,7 @@ def _gather(buckets: Buckets, candidates: Candidates, pose: Pose, range_m: float
     return found
 
 
-@lean_kernel
+@kernel_part
 def _next_key(keys: NDArray[np.int64], found: int, last: np.int64) -> np.int64:
     """The smallest key above ``last``; the largest integer if there is none."""
     best = np.int64(_NOBODY)
@@ -232,7 +232,7 @@ def _next_key(keys: NDArray[np.int64], found: int, last: np.int64) -> np.int64:
     return best
 
 
-@lean_kernel
+@kernel_part
 def _write_neighbour(
     fleet: Fleet,
     pose: Pose,

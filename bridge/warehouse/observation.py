@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 
@@ -82,7 +82,7 @@ def observe_own(
                     _write_moves(floor, fleet, blocks, env, robot, row)
 
 
-@lean_kernel
+@kernel_part
 def _write_self(
     fleet: Fleet, pose: Pose, outcome: Outcome, blocks: OwnBlocks, turning: bool, env: int, robot: int, row: Float32
 ) -> None:
@@ -99,7 +99,7 @@ def _write_self(
     row[at + 4] = waiting / (waiting + URGENCY_STEPS)
 
 
-@lean_kernel
+@kernel_part
 def _write_target(
     floor: Floor, fleet: Fleet, pose: Pose, blocks: OwnBlocks, turning: bool, env: int, robot: int, row: Float32
 ) -> None:
@@ -125,7 +125,7 @@ def _write_target(
     row[at + 5] = fleet.pickup[env, robot] < 0
 
 
-@lean_kernel
+@kernel_part
 def _write_moves(floor: Floor, fleet: Fleet, blocks: OwnBlocks, env: int, robot: int, row: Float32) -> None:
     """Grid: for each move 1 if it shortens the way, -1 if a rack or wall is there, else 0; then the way's length."""
     at = blocks.path_at
@@ -137,7 +137,7 @@ def _write_moves(floor: Floor, fleet: Fleet, blocks: OwnBlocks, env: int, robot:
     row[at + 4] = min((route >> 4) * floor.cell_size_m / blocks.path_range_m, 1.0)
 
 
-@lean_kernel
+@kernel_part
 def _write_way_points(
     floor: Floor, fleet: Fleet, pose: Pose, blocks: OwnBlocks, env: int, robot: int, row: Float32
 ) -> None:
@@ -167,7 +167,7 @@ def _write_way_points(
     _write_direction(pose, env, robot, dx, dy, row[at + 2 : at + 4])
 
 
-@lean_kernel
+@kernel_part
 def _write_direction(pose: Pose, env: int, robot: int, dx: float, dy: float, direction: Float32) -> None:
     """Unit vector of (dx, dy) in the body frame; zeros for no way."""
     length = np.sqrt(dx * dx + dy * dy)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.config import RewardConfig
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
@@ -94,7 +94,7 @@ def start_potentials(floor: Floor, fleet: Fleet, pose: Pose, terms: RewardTerms,
                 fleet.potential[env, robot] = _potential(floor, fleet, pose, terms, env, robot)
 
 
-@lean_kernel
+@kernel_part
 def _potential(floor: Floor, fleet: Fleet, pose: Pose, terms: RewardTerms, env: int, robot: int) -> float:
     if not fleet.alive[env, robot]:
         return 0.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, Traits
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import uniform
@@ -115,7 +115,7 @@ def bring_back(
                 _put(floor, fleet, pose, env, robot, cell, charge, heading)
 
 
-@lean_kernel
+@kernel_part
 def _free_place(
     floor: Floor, fleet: Fleet, pose: Pose, traits: Traits, env: int, robot: int, key: np.uint64, counter: int
 ) -> int:
@@ -142,7 +142,7 @@ def _free_place(
     return -1
 
 
-@lean_kernel
+@kernel_part
 def _put(
     floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int, cell: int, charge: float, heading: float
 ) -> None:

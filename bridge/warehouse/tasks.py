@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.config import TaskConfig
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool
 from bridge.warehouse.floor import Floor
@@ -94,7 +94,7 @@ def serve(floor: Floor, fleet: Fleet, pose: Pose, pool: TaskPool, outcome: Outco
                 _drop_task(fleet, env, robot)
 
 
-@lean_kernel
+@kernel_part
 def _has_arrived(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int, radius_m: float) -> bool:
     cell = floor.goal_cell[fleet.goal[env, robot]]
     if radius_m < 0.0:
@@ -104,7 +104,7 @@ def _has_arrived(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int, r
     return bool(dx * dx + dy * dy <= radius_m * radius_m)
 
 
-@lean_kernel
+@kernel_part
 def _drop_task(fleet: Fleet, env: int, robot: int) -> None:
     fleet.loaded[env, robot] = False
     fleet.goal[env, robot] = -1
@@ -114,7 +114,7 @@ def _drop_task(fleet: Fleet, env: int, robot: int) -> None:
     fleet.waiting[env, robot] = 0
 
 
-@lean_kernel
+@kernel_part
 def _leave(fleet: Fleet, pool: TaskPool, env: int, robot: int) -> None:
     fleet.alive[env, robot] = False
     if fleet.pickup[env, robot] >= 0:
@@ -186,7 +186,7 @@ def dispatch(
                 _look_up_route(floor, fleet, pose, env, robot)
 
 
-@lean_kernel
+@kernel_part
 def _look_up_route(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int) -> None:
     goal = fleet.goal[env, robot]
     if goal < 0:
@@ -205,7 +205,7 @@ def _look_up_route(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int)
     fleet.way_y[env, robot] = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m
 
 
-@lean_kernel
+@kernel_part
 def _poisson(mean: float, probability: float, most: int) -> int:
     """The Poisson variable of this mean at a probability, by inversion, cut at ``most``."""
     count = 0
@@ -218,7 +218,7 @@ def _poisson(mean: float, probability: float, most: int) -> int:
     return count
 
 
-@lean_kernel
+@kernel_part
 def _add_tasks(floor: Floor, pool: TaskPool, key: np.uint64, env: int, number: int) -> None:
     for _ in range(number):
         slot = pool.num_waiting[env]
@@ -232,7 +232,7 @@ def _add_tasks(floor: Floor, pool: TaskPool, key: np.uint64, env: int, number: i
         pool.num_waiting[env] += 1
 
 
-@lean_kernel
+@kernel_part
 def _take_nearest(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: int) -> None:
     cell = fleet.cell[env, robot]
     best = 0
@@ -255,7 +255,7 @@ def _take_nearest(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: i
     pool.num_waiting[env] = last
 
 
-@lean_kernel
+@kernel_part
 def _send_to_parking(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: int) -> None:
     cell = fleet.cell[env, robot]
     best_length = np.int64(1) << 62

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet
 from bridge.warehouse.floor import Floor
 
@@ -74,7 +74,7 @@ def observe_window(
             _draw(floor, fleet, env, robot, window.radius, np.float32(-1.0), maps)
 
 
-@lean_kernel
+@kernel_part
 def _draw(floor: Floor, fleet: Fleet, env: int, robot: int, radius: int, sign: np.float32, maps: Float32) -> None:
     """Draw a robot and its ways into the maps, or (``sign`` -1) take it out; multiples of 1/4 are exact."""
     if not fleet.alive[env, robot]:
@@ -87,7 +87,7 @@ def _draw(floor: Floor, fleet: Fleet, env: int, robot: int, radius: int, sign: n
             maps[2, other // floor.width + radius, other % floor.width + radius] += sign * _WAY
 
 
-@lean_kernel
+@kernel_part
 def _copy(maps: Float32, window: WindowPlace, row: int, column: int, observation: Float32) -> None:
     edge = 2 * window.radius + 1
     at = window.at
