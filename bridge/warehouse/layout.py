@@ -15,9 +15,13 @@ from numpy.typing import NDArray
 
 from bridge.errors import LayoutError
 
-__all__ = ["MAX_CELLS", "Layout", "distances_from"]
+__all__ = ["ALL_EXITS", "EXIT_DOWN", "EXIT_LEFT", "EXIT_RIGHT", "EXIT_UP", "MAX_CELLS", "Layout", "distances_from"]
 
 MAX_CELLS = 1_000_000
+
+# Bits of Layout.exits, in the order of the moves of the grid drive.
+EXIT_UP, EXIT_RIGHT, EXIT_DOWN, EXIT_LEFT = 1, 2, 4, 8
+ALL_EXITS = EXIT_UP | EXIT_RIGHT | EXIT_DOWN | EXIT_LEFT
 
 _BLOCKED = "#@TOW"
 _FREE = ".GSEPC"
@@ -34,6 +38,14 @@ class Layout:
         parking: (n,) int32, cells where robots start and wait for work.
         chargers: (n,) int32, cells where robots charge.
         cell_size_m: Edge length of a cell.
+        exits: (H*W,) uint8, the sides through which a robot may leave each cell: ``EXIT_UP`` (to
+            row - 1), ``EXIT_RIGHT``, ``EXIT_DOWN`` and ``EXIT_LEFT``, combined with ``|``. A step
+            from a cell to a free neighbour is allowed if the bit of that side is set in the cell
+            that the robot leaves; one-way traffic is a pair of cells with the bit in one of them
+            only. Bits towards a blocked cell or the edge mean nothing; blocked cells have 0.
+            None: every side of every free cell.
+        speed_limit_mps: (H*W,) float32, largest speed of a robot in each cell; NaN where there is
+            no limit. None: no limit anywhere.
     """
 
     blocked: NDArray[np.bool_]
@@ -42,6 +54,8 @@ class Layout:
     parking: NDArray[np.int32]
     chargers: NDArray[np.int32]
     cell_size_m: float = 1.0
+    exits: NDArray[np.uint8] | None = None
+    speed_limit_mps: NDArray[np.float32] | None = None
 
     @property
     def height(self) -> int:
@@ -90,7 +104,11 @@ class Layout:
         return cls(blocked, found["S"], found["E"], found["P"], found["C"], cell_size_m)
 
     def to_drawing(self) -> list[str]:
-        """The inverse of :meth:`from_drawing`, with ``#`` for every blocked cell."""
+        """The inverse of :meth:`from_drawing`, with ``#`` for every blocked cell.
+
+        Exits and speed limits are not drawn; files keep them (``bridge/maps``). A cell with two
+        marks is drawn with the later one of P, C, S, E.
+        """
         cells = np.where(self.blocked, "#", ".").ravel()
         for mark, places in (("P", self.parking), ("C", self.chargers), ("S", self.pickups), ("E", self.deliveries)):
             cells[places] = mark
