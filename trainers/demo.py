@@ -43,6 +43,7 @@ __all__ = ["run_demo"]
 
 _MARKER = "demo.json"
 _EXPORTED = "exported"
+_ORDER = ("random", "trained", _EXPORTED)
 _SHOWN = ("deliveries_per_h", "collisions", "blocked_moves")
 
 
@@ -78,7 +79,7 @@ def run_demo(scenario_name: str, run_dir: Path, updates: int | None = None) -> N
         f"    {decisions - different:,} of {decisions:,} decisions equal to the checkpoint's", highlight=False
     )
     _say(console, "4/4 driving the headless player over the ML-Agents protocol, each robot from its own observation")
-    rows = [*comparison.rows, *_drive_player(scenario, export_dir, config)]
+    rows = _in_order([*comparison.rows, *_drive_player(scenario, export_dir, config)])
     _write(scenario, run_dir, rows, comparison)
     _record(scenario, export_dir, run_dir / "fleet.gif", config)
     (run_dir / _MARKER).write_text(json.dumps(_summary(rows, decisions, different, started), indent=2) + "\n")
@@ -164,16 +165,20 @@ def _summary(rows: list[EvaluationRow], decisions: int, different: int, started:
     }
 
 
+def _in_order(rows: list[EvaluationRow]) -> list[EvaluationRow]:
+    """Random, trained, exported, then the planners."""
+    return sorted(rows, key=lambda row: _ORDER.index(row.policy) if row.policy in _ORDER else len(_ORDER))
+
+
 def _closing_table(rows: list[EvaluationRow]) -> Table:
-    """One line per policy, in the order random, trained, exported, planners."""
-    order = {"random": 0, "trained": 1, _EXPORTED: 2}
-    planners = [row for row in rows if row.policy not in order]
+    """One line per policy."""
+    planners = [row for row in rows if row.policy not in _ORDER]
     best = planners[0].figures["deliveries_per_h"].mean if planners else math.nan
     table = Table(title="held-out episodes, greedy")
     table.add_column("policy")
     for name in (*_SHOWN, *([f"share of {planners[0].policy}"] if planners else [])):
         table.add_column(name, justify="right")
-    for row in sorted(rows, key=lambda row: order.get(row.policy, len(order))):
+    for row in rows:
         cells = [str(row.figures[name]) for name in _SHOWN]
         if planners:
             cells.append(f"{100 * row.figures['deliveries_per_h'].mean / best:.0f}%")

@@ -48,7 +48,7 @@ def test_warehouse_world_refuses_files_outside_the_folder(tmp_path: Path) -> Non
 def test_warehouse_world_reports_bad_drawings_and_bad_warehouses(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"warehouse.layout.grid: row 1, column 2: expected one of .*, got 'x'"):
         WarehouseWorld(_config(grid="S.E\n..x"), tmp_path)
-    with pytest.raises(ScenarioError, match="warehouse.layout: expected at least one delivery, got none"):
+    with pytest.raises(ScenarioError, match=r"warehouse\.layout: expected at least one delivery, got none"):
         WarehouseWorld(_config(grid="S..\n..."), tmp_path)
 
 
