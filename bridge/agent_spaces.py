@@ -79,15 +79,15 @@ class _ObeysMask(spaces.Space[Any]):
         return {key: value for key, value in vars(self).items() if key != "_obeyed"}
 
 
-class _MaskedDiscrete(_ObeysMask, spaces.Discrete):  # type: ignore[misc]  # narrower returns of sample
+class _MaskedDiscrete(_ObeysMask, spaces.Discrete):
     """A ``Discrete`` that obeys a mask."""
 
 
-class _MaskedMultiDiscrete(_ObeysMask, spaces.MultiDiscrete):  # type: ignore[misc]  # narrower returns of sample
+class _MaskedMultiDiscrete(_ObeysMask, spaces.MultiDiscrete):
     """A ``MultiDiscrete`` that obeys a mask."""
 
 
-class _MaskedDict(_ObeysMask, spaces.Dict):  # type: ignore[misc]  # narrower returns of sample
+class _MaskedDict(_ObeysMask, spaces.Dict):
     """A ``Dict`` of a continuous and a discrete part that obeys a mask."""
 
 

@@ -54,15 +54,10 @@ class SharedBlocks:
         """A new block of zeros.
 
         Raises:
-            OSError: There is not enough memory.
+            OSError: The operating system refuses.
         """
-        descriptor = _nameless_file()
         _, num_bytes = _offsets(shapes)
-        # Reserve the memory now, so that a shortage is an error here and not a bus error in a worker.
-        os.ftruncate(descriptor, num_bytes)
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(descriptor, 0, num_bytes)
-        return cls(shapes, descriptor)
+        return cls(shapes, _nameless_file(num_bytes))
 
     @property
     def descriptor(self) -> int:
@@ -77,11 +72,14 @@ class SharedBlocks:
             self._descriptor = None
 
 
-def _nameless_file() -> int:
+def _nameless_file(num_bytes: int) -> int:
     if hasattr(os, "memfd_create"):
-        return os.memfd_create("agv-bridge", os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
+        descriptor = os.memfd_create("agv-bridge", os.MFD_CLOEXEC)
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, num_bytes)
+    return descriptor
 
 
 def _offsets(shapes: Shapes) -> tuple[dict[str, int], int]:
