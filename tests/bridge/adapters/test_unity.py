@@ -16,6 +16,7 @@ from bridge.errors import ScenarioError, SpecMismatchError
 from bridge.registry import open_world
 from bridge.roster import RosterArrays
 from bridge.scenario import load_scenario
+from bridge.testing import check_world
 from bridge.unity.player.build import write_build
 
 _DRAWING = """
@@ -131,6 +132,11 @@ def test_parallel_env_steps_a_player_when_it_is_headless(tmp_path: Path) -> None
         np.testing.assert_array_equal(again["carrier_2"], observations["carrier_2"])
     finally:
         env.close()
+
+
+@pytest.mark.slow
+def test_unity_world_conforms_when_the_player_is_headless(tmp_path: Path) -> None:
+    check_world(world(tmp_path, write_scenario(tmp_path, "hall") + "_unity"), num_steps=20)
 
 
 def unity_scenario(folder: Path, section: dict[str, Any]) -> Path:

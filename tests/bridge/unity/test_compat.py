@@ -45,7 +45,7 @@ with socket.socket() as probe:
     port = probe.getsockname()[1]
 stats = StatsSideChannel()
 env = UnityEnvironment(
-    sys.argv[1], base_port=port, seed=3, no_graphics=True, timeout_wait=60, side_channels=[stats], num_areas=2
+    sys.argv[1], base_port=port, seed=3, no_graphics=True, timeout_wait=120, side_channels=[stats], num_areas=2
 )
 env.reset()
 (name,) = env.behavior_specs

@@ -78,11 +78,12 @@ def test_calls_raise_when_they_are_out_of_order(server: ExchangeServer) -> None:
     with pytest.raises(CallOrderError, match=r"reply: expected a request that waits for a reply, got none"):
         server.reply(b"")
     with client(server.port) as channel:
-        channel.unary_unary(EXCHANGE_METHOD).future(b"request")
+        waiting = channel.unary_unary(EXCHANGE_METHOD).future(b"request")
         assert server.receive(10) == b"request"
         with pytest.raises(CallOrderError, match=r"receive: expected the last request to be answered"):
             server.receive(0.0)
         server.reply(b"")
+        assert waiting.result(timeout=10) == b""
 
 
 def test_server_raises_when_its_port_is_taken() -> None:
