@@ -16,7 +16,16 @@ from bridge.errors import SpecMismatchError, UnityProtocolError
 from bridge.specs import ActionSpec, RoleSpec
 from bridge.unity import mlagents_types as mlagents
 
-__all__ = ["Behavior", "SensorSpec", "require_role"]
+__all__ = [
+    "LAYOUT_SENSOR",
+    "MAX_ACTION_SIZE",
+    "MAX_NAME_LENGTH",
+    "MAX_SENSORS",
+    "MAX_VALUES",
+    "Behavior",
+    "SensorSpec",
+    "require_role",
+]
 
 MAX_NAME_LENGTH: Final = 1024
 MAX_SENSORS: Final = 1024

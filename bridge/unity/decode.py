@@ -20,7 +20,15 @@ from bridge.errors import UnityProtocolError
 from bridge.unity.behaviors import Behavior
 from bridge.unity.messages import COMPRESSION_NONE, STATUS_OK, STATUS_QUIT, UnityMessage
 
-__all__ = ["AgentBatch", "PlayerOutput", "decode_agents", "decode_output", "parse_request"]
+__all__ = [
+    "MAX_AGENTS",
+    "MAX_BEHAVIORS",
+    "AgentBatch",
+    "PlayerOutput",
+    "decode_agents",
+    "decode_output",
+    "parse_request",
+]
 
 MAX_AGENTS: Final = 100_000
 MAX_BEHAVIORS: Final = 1024
