@@ -1,0 +1,110 @@
+// The strip of figures: a number for now, and its course over the episode.
+
+class KpiStrip {
+  constructor(replay, parent, seek) {
+    this.replay = replay;
+    const { step_s: stepS } = replay.header;
+    // A tenth of the recording, in whole steps: smooth enough to read, short enough to show a jam.
+    const window = Math.max(Math.round(replay.steps / 10), 1);
+    const windowText = `chart: last ${formatDuration(window * stepS)}`;
+    const rate = (total, perS) => Float64Array.from(total, (value, t) => {
+      const start = Math.max(t - window, 0);
+      return t === 0 ? 0 : (value - total[start]) / ((t - start) * stepS) * perS;
+    });
+    const perHour = (t) => (t ? replay.deliveries[t] * 3600 / (t * stepS) : 0);
+    this.kpis = [
+      { id: 'rate', name: `Deliveries per hour so far (${windowText})`, unit: '/h', line: rate(replay.deliveries, 3600), value: (t) => perHour(t).toFixed(perHour(t) < 10 ? 1 : 0), extra: (t) => ` ${replay.deliveries[t]} loads` },
+      { id: 'collisions', name: 'Collisions so far', unit: '', line: replay.collisions, value: (t) => formatNumber(replay.collisions[t]), extra: () => '' },
+      { id: 'blocked', name: `Blocked moves so far (${windowText}, per min)`, unit: '/min', line: rate(replay.refusals, 60), value: (t) => String(replay.refusals[t]), extra: () => '' },
+      { id: 'robots', name: 'Robots on the floor (shaded: loaded)', unit: '', line: replay.onFloor, second: replay.loads, value: (t) => String(replay.onFloor[t]), extra: (t) => ` ${replay.loads[t]} loaded` },
+    ];
+    for (const kpi of this.kpis) this.build(kpi, parent, seek);
+  }
+
+  build(kpi, parent, seek) {
+    const make = (tag, name, inside) => {
+      const element = document.createElement(tag);
+      element.className = name;
+      inside.append(element);
+      return element;
+    };
+    const row = make('div', 'kpi', parent);
+    const text = make('div', '', row);
+    const value = make('div', 'value', text);
+    kpi.number = make('span', '', value);
+    kpi.number.id = `kpi-${kpi.id}`;
+    const unit = make('small', '', value);
+    unit.textContent = kpi.id === 'rate' ? ' /h' : '';
+    kpi.more = make('small', '', value);
+    make('div', 'name', text).textContent = kpi.name;
+    const chart = make('div', 'chart', row);
+    kpi.canvas = make('canvas', '', chart);
+    kpi.top = make('span', 'top', chart);
+    kpi.cursor = make('div', 'cursor', chart);
+    kpi.most = kpi.line.reduce((most, one) => Math.max(most, one), 0);
+    kpi.top.textContent = `${formatNumber(kpi.most >= 10 ? Math.round(kpi.most) : kpi.most, 1)}${kpi.unit}`;
+    const pick = (event) => {
+      if (event.buttons !== 1) return;
+      const box = chart.getBoundingClientRect();
+      seek(Math.round(Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1) * this.replay.steps));
+    };
+    chart.addEventListener('pointerdown', pick);
+    chart.addEventListener('pointermove', pick);
+  }
+
+  draw(theme, ratio) {
+    for (const { canvas, line, second, most } of this.kpis) {
+      const width = canvas.clientWidth;
+      const height = canvas.clientHeight;
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+      const c = canvas.getContext('2d');
+      c.setTransform(ratio, 0, 0, ratio, 0, 0);
+      const x = (t) => t / Math.max(this.replay.steps, 1) * width;
+      const y = (value) => height - 2 - (most ? value / most : 0) * (height - 14);
+      const trace = (values) => {
+        c.beginPath();
+        // A line of more points than pixels shows the largest of each pixel.
+        const stride = Math.max(Math.floor(values.length / (2 * width)), 1);
+        for (let t = 0; t < values.length; t += stride) {
+          let value = values[t];
+          for (let k = 1; k < stride && t + k < values.length; k++) value = Math.max(value, values[t + k]);
+          c.lineTo(x(t), y(value));
+        }
+        c.lineTo(width, y(values[values.length - 1]));
+      };
+      const shade = (values) => {
+        trace(values);
+        c.lineTo(width, height);
+        c.lineTo(0, height);
+        c.fillStyle = theme['chart-fill'];
+        c.fill();
+      };
+      shade(second || line);
+      trace(line);
+      c.strokeStyle = theme.chart;
+      c.lineWidth = 1.5;
+      c.stroke();
+    }
+  }
+
+  move(time) {
+    const share = time / Math.max(this.replay.steps, 1);
+    for (const kpi of this.kpis) kpi.cursor.style.transform = `translateX(${share * (kpi.canvas.clientWidth - 1.5)}px)`;
+  }
+
+  show(t) {
+    for (const kpi of this.kpis) {
+      kpi.number.textContent = kpi.value(t);
+      kpi.more.textContent = kpi.extra(t);
+    }
+  }
+}
+
+function formatDuration(seconds) {
+  if (seconds < 60) return `${Number(seconds.toFixed(1))} s`;
+  const whole = Math.floor(seconds);
+  const pad = (number) => String(number).padStart(2, '0');
+  const minutes = Math.floor(whole / 60) % 60;
+  return whole < 3600 ? `${minutes}:${pad(whole % 60)} min` : `${Math.floor(whole / 3600)}:${pad(minutes)}:${pad(whole % 60)} h`;
+}

@@ -1,0 +1,151 @@
+"""Writes a recording as one HTML file that opens from disk and loads nothing.
+
+Everything that comes from a scenario or a policy (names, figures, fields) travels inside the deflated,
+base64-coded payload and is shown as text by the page; the title alone is markup, and is escaped. The
+page's policy (CSP) allows its own script and style, by their hashes, and no connection at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.errors import SpecMismatchError
+from bridge.replay.encoding import MISSING, encode, quantise
+from bridge.replay.recording import EVENT_LABELS, Recording
+
+__all__ = ["page_text", "write_replay"]
+
+_FORMAT: Final = 1
+_POSITION_RESOLUTION_M: Final = 0.005
+_HEADING_LEVELS: Final = 1024
+_CHARGE_LEVELS: Final = 1000
+_LIDAR_LEVELS: Final = 200
+
+_PAGE: Final = files("bridge.replay").joinpath("page")
+# In the order in which they are joined; each defines names that later ones use.
+_SCRIPTS: Final = (
+    "data.js", "camera.js", "routes.js", "floor.js", "shapes.js", "fleet.js",
+    "timeline.js", "charts.js", "inspector.js", "legend.js", "player.js", "app.js",
+)  # fmt: skip
+
+
+def write_replay(recording: Recording, path: Path) -> None:
+    """Write the page of a recording; equal recordings give equal files.
+
+    Raises:
+        SpecMismatchError: The folder of ``path`` does not exist, or cannot be written to.
+    """
+    try:
+        path.write_text(page_text(recording), encoding="utf-8")
+    except OSError as error:
+        raise SpecMismatchError(f"replay: expected to write {path}, got {error.strerror}. Check the path.") from error
+
+
+def page_text(recording: Recording) -> str:
+    """The whole page."""
+    style = _read("style.css")
+    script = "(() => {\n'use strict';\n" + "\n".join(_read(name) for name in _SCRIPTS) + "\n})();\n"
+    parts = {
+        "title": html.escape(f"{recording.scenario} - replay"),
+        "policy": (
+            f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; base-uri 'none'; "
+            "form-action 'none'"
+        ),
+        "style": style,
+        "script": script,
+        "payload": base64.b64encode(encode(_header(recording), _arrays(recording))).decode("ascii"),
+    }
+    # One pass: what is put in is never searched again.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read("page.html"))
+
+
+def _read(name: str) -> str:
+    return _PAGE.joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def _header(recording: Recording) -> dict[str, Any]:
+    """What is not an array: names, sizes, units and resolutions."""
+    layout, lidar = recording.layout, recording.lidar
+    return {
+        "format": _FORMAT,
+        "scenario": recording.scenario,
+        "policy": recording.policy,
+        "seed": str(recording.seed),
+        "steps": recording.num_steps,
+        "step_s": recording.step_s,
+        "drive": recording.config.drive.kind,
+        "contact_rule": recording.config.contact.rule,
+        "width": layout.width,
+        "height": layout.height,
+        "cell_size_m": layout.cell_size_m,
+        "roles": [{"name": r.role, "count": r.count, "radius_m": r.radius_m} for r in recording.config.fleet],
+        "position_resolution_m": _POSITION_RESOLUTION_M,
+        "heading_levels": _HEADING_LEVELS,
+        "charge_levels": _CHARGE_LEVELS,
+        "missing": MISSING,
+        "lidar": None
+        if lidar is None
+        else {
+            "beams": int(lidar.values.shape[2]),
+            "range_m": lidar.range_m,
+            "stride": lidar.stride,
+            "levels": _LIDAR_LEVELS,
+        },
+        "fields": [
+            {
+                "name": field.name,
+                "label": field.label,
+                "unit": field.unit,
+                "resolution": field.resolution,
+                "choices": list(field.choices),
+                "size": int(np.prod(field.values.shape[2:])),
+            }
+            for field in recording.fields
+        ],
+        "kinds": [{"name": kind, "label": EVENT_LABELS.get(kind, kind)} for kind in recording.events.kinds],
+        "figures": [{"name": name, "meaning": text, "value": value} for name, text, value in recording.figures],
+    }
+
+
+def _arrays(recording: Recording) -> dict[str, NDArray[Any]]:
+    layout, events, lidar = recording.layout, recording.events, recording.lidar
+    heading = np.rint(recording.heading_rad * (_HEADING_LEVELS / (2.0 * np.pi))).astype(np.int64) % _HEADING_LEVELS
+    flags = (recording.alive, recording.loaded, recording.has_task, recording.refused, recording.jumped)
+    arrays: dict[str, NDArray[Any]] = {
+        "x": quantise(recording.positions_m[..., 0], _POSITION_RESOLUTION_M),
+        "y": quantise(recording.positions_m[..., 1], _POSITION_RESOLUTION_M),
+        "heading": heading,
+        "flags": np.stack([flag.astype(np.uint8) << bit for bit, flag in enumerate(flags)]).sum(axis=0),
+        "goal": recording.goal_cells,
+        "charge": quantise(recording.charge, 1.0 / _CHARGE_LEVELS),
+        "num_refused": recording.num_refused,
+        "num_half_contacts": recording.num_half_contacts,
+        "blocked": layout.blocked.ravel(),
+        "open_moves": recording.open_moves,
+        "pickups": layout.pickups,
+        "deliveries": layout.deliveries,
+        "parking": layout.parking,
+        "chargers": layout.chargers,
+        "event_step": events.step,
+        "event_kind": events.kind,
+        "event_end": events.end,
+        "event_robots": events.robots,
+    }
+    if lidar is not None:
+        arrays["lidar"] = quantise(lidar.values, 1.0 / _LIDAR_LEVELS)
+    for number, field in enumerate(recording.fields):
+        arrays[f"field_{number}"] = quantise(field.values, field.resolution)
+    return arrays
