@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.extending import register_jitable
 
 __all__ = ["kernel", "kernel_part", "lean_kernel"]
 
@@ -36,10 +37,10 @@ def lean_kernel(function: Function) -> Function:
 
 
 def kernel_part(function: Function) -> Function:
-    """Like :func:`lean_kernel`, for functions that are called by kernels of the same file alone.
+    """Mark a function that kernels of the same file call: it is compiled into each of them, as a lean kernel would be.
 
-    They cannot be called from Python and are not cached by themselves, which saves half of the
-    time that it takes to compile them; the kernels that call them are cached with them inside.
+    Called from Python it is the plain function. It has no entry of its own that would have to be
+    compiled and cached, which saves a third of the compile time.
     """
-    options = {**_LEAN, "no_cpython_wrapper": True}
-    return cast(Function, numba.njit(error_model="numpy", nogil=True, **options)(function))
+    options = {**_LEAN, "error_model": "numpy", "forceinline": True}
+    return register_jitable(**options)(function)

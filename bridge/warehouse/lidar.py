@@ -26,6 +26,7 @@ Float64 = NDArray[np.float64]
 Int32 = NDArray[np.int32]
 
 _PARALLEL: Final = np.float32(1e-9)
+_VECTOR: Final = 8
 
 
 class LidarPlace(NamedTuple):
@@ -55,13 +56,13 @@ class Walls(NamedTuple):
 
 
 class Beams(NamedTuple):
-    """Beams of one robot.
+    """Beams of one robot, padded to whole vectors of the machine; P beams with the padding.
 
     Attributes:
-        cos: (beams,) float32, direction in the body frame, counter-clockwise from straight ahead.
-        sin: (beams,) float32.
-        rays: (4, beams) float32, scratch: direction in the floor frame, and its inverse.
-        hits: (beams,) float32, scratch: distance of the nearest hit in m.
+        cos: (P,) float32, direction in the body frame, counter-clockwise from straight ahead.
+        sin: (P,) float32.
+        rays: (4, P) float32, scratch: direction in the floor frame, and its inverse.
+        hits: (P,) float32, scratch: distance of the nearest hit in m.
     """
 
     cos: Float32
@@ -71,13 +72,14 @@ class Beams(NamedTuple):
 
 
 def make_beams(number: int) -> Beams:
-    """Evenly spread beams."""
-    angles = 2.0 * np.pi * np.arange(number) / number
+    """Evenly spread beams; those of the padding repeat the first ones and are never shown."""
+    padded = -(-number // _VECTOR) * _VECTOR
+    angles = 2.0 * np.pi * np.arange(padded) / number
     return Beams(
         np.cos(angles).astype(np.float32),
         np.sin(angles).astype(np.float32),
-        np.zeros((4, number), np.float32),
-        np.zeros(number, np.float32),
+        np.zeros((4, padded), np.float32),
+        np.zeros(padded, np.float32),
     )
 
 
@@ -184,7 +186,7 @@ def _scan(
         _cut_by_box(walls.boxes[walls.near[index]], x, y, rays, hits)
     _cut_by_robots(buckets, radius, env, robot, x, y, range_m, rays, hits)
     scale = np.float32(1.0 / range_m)
-    for beam in range(len(hits)):
+    for beam in range(len(row)):
         row[beam] = hits[beam] * scale
 
 

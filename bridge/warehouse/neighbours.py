@@ -210,15 +210,16 @@ def _gather(buckets: Buckets, candidates: Candidates, pose: Pose, range_m: float
     for line in range(max(row - 1, 0), min(row + 2, buckets.rows)):
         begin = buckets.start[env, line * buckets.columns + left]
         end = buckets.start[env, line * buckets.columns + right + 1]
-        for place in range(begin, end):
-            dx, dy = buckets.x[env, place] - x, buckets.y[env, place] - y
-            squares[found + place - begin] = dx * dx + dy * dy
-        for place in range(begin, end):
-            index = found + place - begin
-            other = buckets.robot[env, place]
-            key = (np.int64(bits[index]) << 32) | np.int64(other)
-            keys[index] = _NOBODY if other == robot or squares[index] > reach else key
-        found += end - begin
+        # Views instead of offsets: indices that start at 0 need no check for negative ones.
+        xs, ys, others = buckets.x[env, begin:end], buckets.y[env, begin:end], buckets.robot[env, begin:end]
+        run, run_bits, run_keys = squares[found:], bits[found:], keys[found:]
+        for index in range(len(xs)):
+            dx, dy = xs[index] - x, ys[index] - y
+            run[index] = dx * dx + dy * dy
+        for index in range(len(xs)):
+            key = (np.int64(run_bits[index]) << 32) | np.int64(others[index])
+            run_keys[index] = _NOBODY if (others[index] == robot) | (run[index] > reach) else key
+        found += len(xs)
     return found
 
 
@@ -226,9 +227,9 @@ def _gather(buckets: Buckets, candidates: Candidates, pose: Pose, range_m: float
 def _next_key(keys: NDArray[np.int64], found: int, last: np.int64) -> np.int64:
     """The smallest key above ``last``; the largest integer if there is none."""
     best = np.int64(_NOBODY)
-    for index in range(found):
-        key = keys[index] if keys[index] > last else np.int64(_NOBODY)
-        best = min(best, key)
+    for key in keys[:found]:
+        candidate = key if key > last else np.int64(_NOBODY)
+        best = candidate if candidate < best else best
     return best
 
 

@@ -16,13 +16,12 @@ from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 
-__all__ = ["ACTION_MASK_SIZE", "URGENCY_STEPS", "OwnBlocks", "mask_blocked_moves", "observe_own"]
+__all__ = ["URGENCY_STEPS", "OwnBlocks", "mask_blocked_moves", "observe_own"]
 
 Float32 = NDArray[np.float32]
 Bool = NDArray[np.bool_]
 
 URGENCY_STEPS = 32.0
-ACTION_MASK_SIZE = 5
 
 
 class OwnBlocks(NamedTuple):

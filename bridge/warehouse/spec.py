@@ -70,7 +70,7 @@ def _block(block: BlockConfig, turning: bool) -> ObservationBlock:
                 "window",
                 len(WINDOW_CHANNELS) * edge * edge,
                 low=0.0,
-                high=1.25,
+                high=1.0,
                 description=f"Maps of {edge} x {edge} cells around the robot, top row first: racks and walls; other "
                 "robots; 1/4 per other robot whose shortest way leads into the cell next.",
             )

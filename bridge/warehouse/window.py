@@ -93,6 +93,9 @@ def _copy(maps: Float32, window: WindowPlace, row: int, column: int, observation
     at = window.at
     for channel in range(maps.shape[0]):
         for line in range(row, row + edge):
+            # Views instead of offsets: indices that start at 0 need no check for negative ones.
+            source = maps[channel, line, column : column + edge]
+            target = observation[at : at + edge]
             for index in range(edge):
-                observation[at + index] = maps[channel, line, column + index]
+                target[index] = source[index]
             at += edge

@@ -111,4 +111,9 @@ def test_check_warehouse_finds_stations_that_reach_through_racks(make_warehouse:
 
 def test_check_warehouse_reports_all_faults_together(make_warehouse: Any) -> None:
     faults = _faults(make_warehouse, "S.P\n###\n..P", 9, drive=DifferentialDriveConfig(station_radius_m=1.2))
-    assert [fault.split(": ")[2] for fault in faults] == ["layout", "layout", "fleet", "drive.station_radius_m"]
+    assert [fault.split(": ")[1] for fault in faults] == [
+        "warehouse.layout",
+        "warehouse.layout",
+        "warehouse.fleet",
+        "warehouse.drive.station_radius_m",
+    ]

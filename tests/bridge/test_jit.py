@@ -1,0 +1,65 @@
+"""The three ways of compiling: same results, and what each of them promises."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from bridge.jit import kernel, kernel_part, lean_kernel
+
+
+class Pair(NamedTuple):
+    """Two arrays that belong together."""
+
+    one: NDArray[np.float64]
+    two: NDArray[np.float64]
+
+
+@kernel_part
+def _sum_at(pair: Pair, index: int) -> float:
+    return float(pair.one[index] + pair.two[index])
+
+
+@lean_kernel
+def _sum(pair: Pair) -> float:
+    total = 0.0
+    for index in range(len(pair.one)):
+        total += _sum_at(pair, index)
+    return total
+
+
+@kernel
+def _copy(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return values + 0.0
+
+
+@lean_kernel
+def _allocate(size: int) -> int:
+    return len(np.zeros(size))
+
+
+def test_lean_kernel_runs_its_parts_on_named_tuples() -> None:
+    pair = Pair(np.arange(4.0), np.ones(4))
+    assert _sum(pair) == 10.0
+
+
+def test_kernel_part_is_the_plain_function_when_called_from_python() -> None:
+    assert _sum_at(Pair(np.arange(4.0), np.ones(4)), 2) == 3.0
+
+
+def test_kernel_may_allocate_and_lean_kernel_may_not() -> None:
+    np.testing.assert_array_equal(_copy(np.arange(3.0)), np.arange(3.0))
+    with pytest.raises(numba.core.errors.NumbaError, match="NRT required but not enabled"):
+        _allocate(3)
+
+
+def test_kernel_divides_like_numpy_and_does_not_raise() -> None:
+    @kernel
+    def divide(one: float, two: float) -> float:
+        return one / two
+
+    assert divide(1.0, 0.0) == np.inf
