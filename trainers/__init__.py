@@ -13,8 +13,10 @@ from bridge.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from trainers.algorithms import make_learner
+    from trainers.comparison import Comparison, compare_run
     from trainers.config import TrainConfig, parse_overrides, train_config
     from trainers.evaluation import EvaluationRow, evaluate
+    from trainers.exporting import export_run
     from trainers.loading import load_policy
     from trainers.policy import TorchPolicy
     from trainers.progress import ProgressListener, TrainProgress, TrainResult, console_progress
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from trainers.training import train
 
 __all__ = [
+    "Comparison",
     "EvaluationRow",
     "ProgressListener",
     "RunFolder",
@@ -29,8 +32,10 @@ __all__ = [
     "TrainConfig",
     "TrainProgress",
     "TrainResult",
+    "compare_run",
     "console_progress",
     "evaluate",
+    "export_run",
     "load_policy",
     "make_learner",
     "parse_overrides",
@@ -39,6 +44,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Comparison": "trainers.comparison",
     "EvaluationRow": "trainers.evaluation",
     "ProgressListener": "trainers.progress",
     "RunFolder": "trainers.runs",
@@ -46,8 +52,10 @@ _MODULES = {
     "TrainConfig": "trainers.config",
     "TrainProgress": "trainers.progress",
     "TrainResult": "trainers.progress",
+    "compare_run": "trainers.comparison",
     "console_progress": "trainers.progress",
     "evaluate": "trainers.evaluation",
+    "export_run": "trainers.exporting",
     "load_policy": "trainers.loading",
     "make_learner": "trainers.algorithms",
     "parse_overrides": "trainers.config",

@@ -95,7 +95,7 @@ def require_same_decisions(decisions: Any, values: RoleArrays, rewards: np.ndarr
     asked = values.decision_mask & values.agent_mask
     np.testing.assert_array_equal(decisions.obs[0], values.observations[asked])
     np.testing.assert_array_equal(decisions.reward, rewards[asked])
-    if values.action_mask.shape[-1]:
+    if values.action_mask.shape[-1] and asked.any():
         np.testing.assert_array_equal(decisions.action_mask[0], ~values.action_mask[asked])
 
 
