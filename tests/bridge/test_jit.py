@@ -53,7 +53,7 @@ def test_kernel_part_is_the_plain_function_when_called_from_python() -> None:
 
 def test_kernel_may_allocate_and_lean_kernel_may_not() -> None:
     np.testing.assert_array_equal(_copy(np.arange(3.0)), np.arange(3.0))
-    with pytest.raises(numba.core.errors.NumbaError, match="NRT required but not enabled"):
+    with pytest.raises(numba.core.errors.NumbaError, match="Failed in nopython mode pipeline"):
         _allocate(3)
 
 
