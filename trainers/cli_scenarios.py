@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bridge.maps import DeliverySide, StationRules, import_map
+from bridge.maps import DeliverySide, ImportOptions, StationRules, import_layout
 from bridge.registry import open_world
 from bridge.scenario import Scenario, load_scenario, scenario_json_schema, shipped_scenarios
 from bridge.specs import RoleSpec, WorldSpec
@@ -112,30 +113,59 @@ def schema() -> None:
 
 
 @app.command("import")
-def import_layout(
-    file: Annotated[Path, typer.Argument(help="MovingAI .map file.")],
-    robots: Annotated[int, typer.Option(min=1, help="Number of robots.")],
+def import_file(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="MovingAI .map or .scen, League of Robot Runners .json, VDMA LIF .json, Open-RMF .building.yaml or "
+            "navigation graph; told apart by content."
+        ),
+    ],
+    robots: Annotated[int | None, typer.Option(min=1, help="Number of robots; as the file states by default.")] = None,
     out: Annotated[Path | None, typer.Option(help="Scenario folder to write; ./<file's stem> by default.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the scenario; the file's stem by default.")] = None,
-    cell_size_m: Annotated[float, typer.Option(min=0.01, help="Edge length of a cell in m.")] = 1.0,
+    cell_size_m: Annotated[
+        float | None, typer.Option(min=0.01, help="Edge length of a cell in m; 1.0, or by the width of the lanes.")
+    ] = None,
     pickups: Annotated[int | None, typer.Option(min=1, help="Pick-up cells; two per robot by default.")] = None,
     deliveries: Annotated[
         int | None, typer.Option(min=1, help="Delivery cells; one per four robots by default.")
     ] = None,
-    side: Annotated[DeliverySide, typer.Option(help="Border, or borders, of the deliveries.")] = "left-right",
-    keep_marks: Annotated[bool, typer.Option(help="Keep stations that the map marks with S, E, P, C.")] = True,
+    side: Annotated[DeliverySide, typer.Option(help=".map: border, or borders, of the deliveries.")] = "left-right",
+    keep_marks: Annotated[bool, typer.Option(help=".map: keep stations that it marks with S, E, P, C.")] = True,
+    map_file: Annotated[Path | None, typer.Option("--map", help=".scen: its map.")] = None,
+    rescale: Annotated[bool, typer.Option("--rescale", help=".scen: stretch it to a map of another size.")] = False,
+    level: Annotated[str | None, typer.Option(help="Roads: level; the one with the most lanes by default.")] = None,
+    vehicle_type: Annotated[str | None, typer.Option(help="LIF: the one with the most edges by default.")] = None,
+    graph_index: Annotated[
+        int | None, typer.Option(min=0, help="Open-RMF building: the one with the most lanes by default.")
+    ] = None,
+    vehicle_width_m: Annotated[float | None, typer.Option(help="Roads: width of a vehicle in m; 0.7.")] = None,
+    lane_width_m: Annotated[float | None, typer.Option(help="Roads: width of a lane in m; vehicle + 0.3.")] = None,
+    two_way: Annotated[bool, typer.Option("--two-way", help="Roads: drive one-way lanes both ways.")] = False,
+    derive_stations: Annotated[
+        bool, typer.Option("--derive-stations", help="Roads: make the kinds of stations that the file lacks.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier import.")] = False,
 ) -> None:
-    """Turn a map file into a scenario folder with derived stations and parking places."""
-    rules = StationRules(pickups, deliveries, side, keep_marks)
-    path = import_map(
-        file,
-        robots=robots,
-        out_folder=out or Path(file.stem),
-        name=name,
+    """Turn a map file of any supported format into a scenario folder."""
+    options = ImportOptions(
         cell_size_m=cell_size_m,
-        rules=rules,
-        overwrite=overwrite,
+        stations=StationRules(pickups, deliveries, side, keep_marks),
+        map_file=map_file,
+        rescale=rescale,
+        level=level,
+        vehicle_type=vehicle_type,
+        graph_index=graph_index,
+        vehicle_width_m=vehicle_width_m,
+        lane_width_m=lane_width_m,
+        two_way=two_way,
+        derive_stations=derive_stations,
     )
-    _check(load_scenario(path))
-    print(f"wrote {path}; try: agv-bridge scenarios show {path.parent}")
+    imported = import_layout(
+        file, out_folder=out or Path(file.stem), robots=robots, name=name, options=options, overwrite=overwrite
+    )
+    for warning in imported.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    _check(load_scenario(imported.path))
+    print(f"wrote {imported.path}; try: agv-bridge scenarios show {imported.path.parent}")

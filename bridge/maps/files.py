@@ -9,10 +9,11 @@ from bridge.errors import LayoutError
 from bridge.maps.movingai import format_movingai, looks_like_movingai, parse_movingai
 from bridge.warehouse.layout import MAX_CELLS, Layout
 
-__all__ = ["MAX_MAP_BYTES", "load_layout_file", "write_layout_file"]
+__all__ = ["MAX_MAP_BYTES", "load_layout_file", "read_bounded", "write_layout_file"]
 
-# The largest map, one character per cell, CRLF behind every row of one cell, and a header.
-MAX_MAP_BYTES = 3 * MAX_CELLS + 1024
+# Three grids of the largest size (cells, exits, speed limits), one character per cell, CRLF behind
+# every row of one cell, and header lines.
+MAX_MAP_BYTES = 3 * 3 * MAX_CELLS + 4096
 
 
 def load_layout_file(path: Path, cell_size_m: float) -> Layout:
@@ -29,12 +30,14 @@ def load_layout_file(path: Path, cell_size_m: float) -> Layout:
     """
     if not (math.isfinite(cell_size_m) and cell_size_m > 0):
         raise LayoutError(f"{path}: expected a cell size > 0 m, got {cell_size_m}.")
-    text = _read(path)
+    # Latin-1 decodes any byte; one that is no cell is refused where its line and column are known.
+    text = read_bounded(path, MAX_MAP_BYTES, "map file").decode("latin-1")
     if looks_like_movingai(text) or path.suffix.lower() == ".map":
         return parse_movingai(text, cell_size_m, str(path))
     raise LayoutError(
         f"{path}: expected a map file, got one of an unknown format. "
-        "Supported: MovingAI .map, whose first line is 'type octile'."
+        "Supported: MovingAI .map, whose first line is 'type octile'. Import files of other formats first: "
+        "agv-bridge scenarios import."
     )
 
 
@@ -50,13 +53,18 @@ def write_layout_file(layout: Layout, path: Path) -> None:
         raise LayoutError(f"{path}: expected a file that can be written, got: {error.strerror}.") from error
 
 
-def _read(path: Path) -> str:
+def read_bounded(path: Path, max_bytes: int, kind: str) -> bytes:
+    """The content of a file that is not larger than it can sensibly be.
+
+    Raises:
+        LayoutError: It cannot be read or is larger.
+    """
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_MAP_BYTES + 1)
-    except OSError as error:
-        raise LayoutError(f"{path}: expected a map file that can be read, got: {error.strerror}.") from error
-    if len(data) > MAX_MAP_BYTES:
-        raise LayoutError(f"{path}: expected at most {MAX_MAP_BYTES} bytes, got more. Is it a map file?")
-    # Latin-1 decodes any byte; one that is no cell is refused where its line and column are known.
-    return data.decode("latin-1")
+            data = file.read(max_bytes + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise LayoutError(f"{path}: expected a {kind} that can be read, got: {reason}.") from error
+    if len(data) > max_bytes:
+        raise LayoutError(f"{path}: expected at most {max_bytes} bytes, got more. Is it a {kind}?")
+    return data

@@ -6,20 +6,78 @@ everything in it can be edited afterwards.
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from pathlib import Path
+from typing import NamedTuple
+
+import yaml
 
 from bridge.errors import LayoutError, ScenarioError
-from bridge.maps.files import load_layout_file, write_layout_file
-from bridge.maps.stations import StationedLayout, StationRules, derive_stations
+from bridge.maps.files import write_layout_file
+from bridge.maps.formats import read_layout
+from bridge.maps.import_options import Imported, ImportOptions
+from bridge.maps.stations import StationRules
+from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.layout import Layout
 
-__all__ = ["import_map"]
+__all__ = ["ImportedScenario", "import_layout", "import_map"]
 
 _LAYOUT_FILE = "layout.map"
 _SCENARIO_FILE = "scenario.yaml"
 _MAX_NAME = 64
+_DEFAULT_RADIUS_M = 0.35
+
+
+class ImportedScenario(NamedTuple):
+    """The scenario file that an import wrote, and sentences on what is loose about the map file."""
+
+    path: Path
+    warnings: tuple[str, ...]
+
+
+def import_layout(
+    map_path: Path,
+    *,
+    out_folder: Path,
+    robots: int | None = None,
+    name: str | None = None,
+    options: ImportOptions | None = None,
+    overwrite: bool = False,
+) -> ImportedScenario:
+    """Write a scenario folder for a map file of any supported format.
+
+    Args:
+        map_path: A file that :func:`bridge.maps.formats.read_layout` reads.
+        out_folder: Folder to write ``scenario.yaml`` and ``layout.map`` into; made if it is missing.
+        robots: Size of the fleet; None: as the file states.
+        name: Name of the scenario; the map file's stem, in lower case, by default.
+        options: Cell size, stations, level and the like.
+        overwrite: Replace files of an earlier import.
+
+    Returns:
+        The path of ``scenario.yaml``, and the warnings, which stand in its header as well.
+
+    Raises:
+        LayoutError: Nothing sensible can be made of the map; nothing has been written.
+        ScenarioError: The name is not allowed, or the folder already holds a scenario.
+    """
+    name = _name_from(map_path) if name is None else _checked_name(name)
+    scenario_path, layout_path = out_folder / _SCENARIO_FILE, out_folder / _LAYOUT_FILE
+    for path in (scenario_path, layout_path):
+        if path.exists() and not overwrite:
+            raise ScenarioError(f"{path}: expected no such file yet, got one. Choose another folder, or overwrite it.")
+    imported = read_layout(map_path, options, robots)
+    text = _scenario_text(name, map_path.name, imported)
+    _check(text, imported.layout, map_path)
+    try:
+        out_folder.mkdir(parents=True, exist_ok=True)
+        write_layout_file(imported.layout, layout_path)
+        scenario_path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LayoutError(f"{out_folder}: expected a folder that can be written, got: {error.strerror}.") from error
+    return ImportedScenario(scenario_path, imported.warnings)
 
 
 def import_map(
@@ -32,14 +90,14 @@ def import_map(
     rules: StationRules | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write a scenario folder for a map file.
+    """:func:`import_layout` for a MovingAI map.
 
     Args:
-        map_path: Map in a format of :func:`bridge.maps.files.load_layout_file`.
+        map_path: The map.
         robots: Size of the fleet.
-        out_folder: Folder to write ``scenario.yaml`` and ``layout.map`` into; made if it is missing.
+        out_folder: Folder to write into.
         name: Name of the scenario; the map file's stem, in lower case, by default.
-        cell_size_m: Edge length of a cell in m; MovingAI maps have none.
+        cell_size_m: Edge length of a cell in m.
         rules: How many stations there shall be, and where; the defaults of :class:`StationRules` if None.
         overwrite: Replace files of an earlier import.
 
@@ -50,20 +108,22 @@ def import_map(
         LayoutError: The map is malformed or has no room for the fleet and its stations.
         ScenarioError: The name is not allowed, or the folder already holds a scenario.
     """
-    name = _name_from(map_path) if name is None else _checked_name(name)
-    scenario_path, layout_path = out_folder / _SCENARIO_FILE, out_folder / _LAYOUT_FILE
-    for path in (scenario_path, layout_path):
-        if path.exists() and not overwrite:
-            raise ScenarioError(f"{path}: expected no such file yet, got one. Choose another folder, or overwrite it.")
-    layout = load_layout_file(map_path, cell_size_m)
-    stationed = derive_stations(layout, robots, rules, str(map_path))
+    options = ImportOptions(cell_size_m=cell_size_m, stations=StationRules() if rules is None else rules)
+    return import_layout(
+        map_path, out_folder=out_folder, robots=robots, name=name, options=options, overwrite=overwrite
+    ).path
+
+
+def _check(text: str, layout: Layout, map_path: Path) -> None:
+    """Prove that the scenario would open, before anything is written."""
+    # Not at the top: it compiles the simulator's kernels.
+    from bridge.warehouse.validation import check_warehouse
+
+    config = WarehouseConfig.model_validate_json(json.dumps(yaml.safe_load(text)["warehouse"]))
     try:
-        out_folder.mkdir(parents=True, exist_ok=True)
-        write_layout_file(stationed.layout, layout_path)
-        scenario_path.write_text(_scenario_text(name, map_path.name, stationed, robots), encoding="utf-8")
-    except OSError as error:
-        raise LayoutError(f"{out_folder}: expected a folder that can be written, got: {error.strerror}.") from error
-    return scenario_path
+        check_warehouse(config, layout, f"{map_path}: warehouse")
+    except ScenarioError as error:
+        raise LayoutError(str(error)) from error
 
 
 def _name_from(map_path: Path) -> str:
@@ -81,26 +141,23 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _scenario_text(name: str, map_name: str, stationed: StationedLayout, robots: int) -> str:
-    layout = stationed.layout
-    notes = "\n".join(
-        textwrap.fill(note, width=100, initial_indent="# - ", subsequent_indent="#   ") for note in stationed.notes
-    )
-    shown_name = re.sub(r"[^\x20-\x7e]", "?", map_name)
+def _scenario_text(name: str, map_name: str, imported: Imported) -> str:
+    layout, robots = imported.layout, imported.num_robots
     return f"""\
-# {robots} robots on a floor imported from {shown_name}
+# {robots} robots on a floor imported from {_printable(map_name)}
 # ({layout.height} x {layout.width} cells of {layout.cell_size_m:g} m, {layout.num_free} free).
+# Format: {_printable(imported.source)}.
 #
-# The import derived the stations in {_LAYOUT_FILE} by these rules; edit the letters there
+# The import made {_LAYOUT_FILE} by these rules; edit the letters there
 # (S pick-up, E delivery, P parking, C charger) to move a station:
-{notes}
-schema: 1
+{_listed(imported.notes)}
+{_warned(imported.warnings)}schema: 1
 name: {name}
 world: warehouse
 warehouse:
   layout: {{file: {_LAYOUT_FILE}, cell_size_m: {layout.cell_size_m!r}}}
   fleet:
-    - {{role: carrier, count: {robots}}}
+    - {{role: carrier, count: {robots}{_radius(layout)}}}
   tasks: {{open: {robots}}}   # a backlog of one waiting transport per robot
   observation:
     - {{block: self}}
@@ -113,6 +170,29 @@ warehouse:
   mask_blocked_moves: true
   episode_steps: {_episode_steps(layout)}
 """
+
+
+def _listed(sentences: tuple[str, ...]) -> str:
+    return "\n".join(
+        textwrap.fill(_printable(sentence), width=100, initial_indent="# - ", subsequent_indent="#   ")
+        for sentence in sentences
+    )
+
+
+def _warned(warnings: tuple[str, ...]) -> str:
+    return f"#\n# The file is loose in places:\n{_listed(warnings)}\n" if warnings else ""
+
+
+def _printable(text: str) -> str:
+    """Names of strangers must not end a comment line, or hide in it."""
+    return re.sub(r"[^\x20-\x7e]", "?", text)
+
+
+def _radius(layout: Layout) -> str:
+    """A footprint that fits into a cell, where the usual one does not."""
+    if layout.cell_size_m > 2 * _DEFAULT_RADIUS_M:
+        return ""
+    return f", radius_m: {0.45 * layout.cell_size_m:.4g}"
 
 
 def _episode_steps(layout: Layout) -> int:

@@ -5,12 +5,14 @@ characters; row 0 is the top. The benchmark itself (Stern et al. 2019) has block
 (``@ O T W``) and free (``. G S``) cells only. The League of Robot Runners reads ``S`` as
 a pick-up and ``E`` as a delivery; agv-bridge adds ``P`` for a parking place, ``C`` for a
 charger and ``#`` for a blocked cell. What the letters mean stands in
-:meth:`bridge.warehouse.layout.Layout.from_drawing`; this module is about lines.
+:meth:`bridge.warehouse.layout.Layout.from_drawing`; this module is about lines. Behind the
+rows, a layout file may have the sections of ``bridge/maps/layout_sections.py``.
 """
 
 from __future__ import annotations
 
 from bridge.errors import LayoutError
+from bridge.maps.layout_sections import format_sections, is_section, parse_sections
 from bridge.warehouse.layout import MAX_CELLS, Layout
 
 __all__ = ["format_movingai", "looks_like_movingai", "parse_movingai"]
@@ -48,15 +50,19 @@ def parse_movingai(text: str, cell_size_m: float, where: str) -> Layout:
             "Cut the map into smaller ones."
         )
     _require_word(lines, 3, "map", where)
-    rows = lines[_HEADER_LINES:]
+    end = _HEADER_LINES + height
+    has_sections = len(lines) > end and is_section(lines[end])
+    rows = lines[_HEADER_LINES:end] if has_sections else lines[_HEADER_LINES:]
     _check_rows(rows, height, width, where)
-    return Layout.from_drawing(rows, cell_size_m, where)
+    layout = Layout.from_drawing(rows, cell_size_m, where)
+    return parse_sections(layout, lines[end:], end + 1, where) if has_sections else layout
 
 
 def format_movingai(layout: Layout) -> str:
     """The content of a ``.map`` file; blocked cells become ``@``, which every reader of the format knows."""
     rows = [row.replace("#", "@") for row in layout.to_drawing()]
-    return "\n".join(["type octile", f"height {layout.height}", f"width {layout.width}", "map", *rows, ""])
+    header = ["type octile", f"height {layout.height}", f"width {layout.width}", "map"]
+    return "\n".join([*header, *rows, *format_sections(layout), ""])
 
 
 def _require_word(lines: list[str], index: int, word: str, where: str) -> None:

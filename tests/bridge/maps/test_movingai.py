@@ -116,8 +116,8 @@ def test_load_layout_file_names_the_line_when_a_binary_file_calls_itself_a_map(t
 def test_load_layout_file_refuses_a_file_that_is_too_large_for_a_map(tmp_path: Path) -> None:
     path = tmp_path / "huge.map"
     with path.open("wb") as file:
-        file.truncate(4 * MAX_CELLS)
-    with pytest.raises(LayoutError, match=r"huge\.map: expected at most 3001024 bytes, got more"):
+        file.truncate(10 * MAX_CELLS)
+    with pytest.raises(LayoutError, match=r"huge\.map: expected at most 9004096 bytes, got more"):
         load_layout_file(path, 1.0)
 
 

@@ -1,0 +1,252 @@
+"""JSON and YAML documents of strangers: bounded, and with the key of every value at hand.
+
+Reading never runs code, never follows YAML aliases, and turns whatever is wrong with the
+text into a :class:`LayoutError`. An :class:`Item` is one value of a document together with
+its place, so that importers can complain about ``layouts[0].nodes[3].nodePosition.x``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn
+
+import yaml
+
+from bridge.errors import LayoutError
+from bridge.maps.import_warnings import ImportWarnings
+
+__all__ = ["MAX_DOCUMENT_BYTES", "Item", "parse_json", "parse_yaml"]
+
+MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
+
+_MAX_DEPTH: Final = 64
+_MAX_YAML_NODES: Final = 2_000_000
+_LONGEST_SHOWN: Final = 60
+
+# The C parser is some ten times faster; wheels of PyYAML have it, other builds may not.
+_YamlBase: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Item:
+    """A value of a document, where it stands, and where to warn about it.
+
+    Attributes:
+        value: The value as the parser returned it.
+        file: Name of the file for messages.
+        key: Dotted path of the value; empty for the whole document.
+        warnings: Receives what is loose about the values that are read.
+    """
+
+    __slots__ = ("file", "key", "value", "warnings")
+
+    def __init__(self, value: Any, file: str, warnings: ImportWarnings, key: str = "") -> None:
+        self.value = value
+        self.file = file
+        self.key = key
+        self.warnings = warnings
+
+    def fault(self, expected: str, advice: str = "") -> LayoutError:
+        """An error that says what was expected here."""
+        where = f"{self.file}: {self.key}" if self.key else self.file
+        return LayoutError(f"{where}: expected {expected}, got {_shown(self.value)}.{' ' if advice else ''}{advice}")
+
+    def get(self, *names: str) -> Item | None:
+        """The value of the first of these keys that a mapping has and that is not null."""
+        if not isinstance(self.value, dict):
+            raise self.fault("a mapping")
+        for name in names:
+            if self.value.get(name) is not None:
+                return self._below(self.value[name], name)
+        return None
+
+    def require(self, *names: str) -> Item:
+        """Like :meth:`get`, of a key that has to be there."""
+        item = self.get(*names)
+        if item is None:
+            found = ", ".join(str(key)[:_LONGEST_SHOWN] for key in list(self.value)[:12])
+            where = f"{self.file}: {self.key}" if self.key else self.file
+            raise LayoutError(f"{where}: expected the key {names[0]!r}, got the keys {found or 'of an empty mapping'}.")
+        return item
+
+    def entries(self, *names: str) -> list[Item]:
+        """The elements of a list; with names, of the list under the first of these keys, or none."""
+        item = self.get(*names) if names else self
+        if item is None:
+            return []
+        if not isinstance(item.value, list):
+            raise item.fault("a list")
+        return [Item(value, self.file, self.warnings, f"{item.key}[{index}]") for index, value in enumerate(item.value)]
+
+    def named(self) -> Iterator[tuple[str, Item]]:
+        """Keys and values of a mapping."""
+        if not isinstance(self.value, dict):
+            raise self.fault("a mapping")
+        for name, value in self.value.items():
+            yield str(name), self._below(value, str(name))
+
+    def at(self, index: int) -> Item:
+        """An element of a list that has to be there."""
+        if not isinstance(self.value, list) or len(self.value) <= index:
+            raise self.fault(f"a list of at least {index + 1} values")
+        return Item(self.value[index], self.file, self.warnings, f"{self.key}[{index}]")
+
+    def text(self) -> str:
+        """A string; numbers, which YAML makes of unquoted names, are taken as they were written."""
+        if isinstance(self.value, str):
+            return self.value
+        if isinstance(self.value, int | float) and not isinstance(self.value, bool):
+            return str(self.value)
+        raise self.fault("a string")
+
+    def number(self) -> float:
+        """A finite number; one inside a string is taken with a warning."""
+        value = self.value
+        if isinstance(value, str):
+            try:
+                value = float(value.strip())
+            except ValueError as error:
+                raise self.fault("a number") from error
+            self.warnings.add("A number is written as a string; it was read as a number.")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.fault("a number")
+        # Beyond this, sums and products of coordinates overflow; no building is a light second wide.
+        if not math.isfinite(value) or abs(value) > 1e9:
+            raise self.fault("a finite number, at most 1e9 in size")
+        return float(value)
+
+    def integer(self, low: int, high: int) -> int:
+        """A whole number in [low, high]; 3.0 counts as one."""
+        value = self.number()
+        if value != int(value) or not low <= value <= high:
+            raise self.fault(f"a whole number from {low} to {high}")
+        return int(value)
+
+    def boolean(self) -> bool:
+        """True or false; 0, 1 and the words in any case are taken too."""
+        if isinstance(self.value, bool):
+            return self.value
+        word = str(self.value).strip().lower()
+        if word in ("true", "1", "yes"):
+            return True
+        if word in ("false", "0", "no", ""):
+            return False
+        raise self.fault("true or false")
+
+    def _below(self, value: Any, name: str) -> Item:
+        shown = name if len(name) <= _LONGEST_SHOWN else name[:_LONGEST_SHOWN] + "..."
+        return Item(value, self.file, self.warnings, f"{self.key}.{shown}" if self.key else shown)
+
+
+def parse_json(data: bytes, where: str) -> Any:
+    """The value of a JSON text in UTF-8, UTF-16 or UTF-32, with or without a byte order mark.
+
+    Raises:
+        LayoutError: Names the file, and the line and column of what is no JSON.
+    """
+    try:
+        return json.loads(data, parse_constant=lambda name: _refuse_constant(where, name))
+    except json.JSONDecodeError as error:
+        raise LayoutError(
+            f"{where}: line {error.lineno}, column {error.colno}: expected JSON, got a fault: {error.msg}."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise LayoutError(f"{where}: expected text in UTF-8, got byte {error.start} of another encoding.") from error
+    except RecursionError as error:
+        raise LayoutError(f"{where}: expected JSON that nests a few levels deep, got hundreds of levels.") from error
+    except LayoutError:
+        raise
+    except ValueError as error:
+        # An integer of more digits than Python converts.
+        raise LayoutError(f"{where}: expected JSON with numbers of ordinary length, got: {error}.") from error
+
+
+def parse_yaml(data: bytes, where: str) -> Any:
+    """The value of a YAML text in UTF-8 without aliases, tags or several documents.
+
+    Raises:
+        LayoutError: Names the file, and the line of what is wrong.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+        _check_events(text, where)
+        return yaml.load(text, Loader=_Loader)
+    except UnicodeDecodeError as error:
+        raise LayoutError(f"{where}: expected text in UTF-8, got byte {error.start} of another encoding.") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f"line {mark.line + 1}: " if mark is not None else ""
+        problem = error.problem or error.context
+        raise LayoutError(f"{where}: {line}expected YAML, got a fault: {problem}.") from error
+    except yaml.YAMLError as error:
+        reason = str(error).splitlines()[0]
+        raise LayoutError(f"{where}: expected YAML, got a fault: {reason}.") from error
+    except LayoutError:
+        raise
+    except (ValueError, OverflowError) as error:
+        # Numbers of impossible length or digits; PyYAML converts them without a guard.
+        raise LayoutError(f"{where}: expected YAML with ordinary numbers, got: {error}.") from error
+
+
+class _Loader(_YamlBase):  # type: ignore[misc]
+    """Safe YAML that leaves dates as text: no key of a map is one, and some texts only look like one."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _YamlBase.yaml_implicit_resolvers.items()
+}
+
+
+def _check_events(text: str, where: str) -> None:
+    """Refuse what could blow up or run in the loader, before anything is built."""
+    depth = nodes = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if isinstance(event, yaml.NodeEvent):
+            nodes += 1
+        found = ""
+        if isinstance(event, yaml.AliasEvent):
+            found = "no alias ('*name'), got one. Repeat what it stands for"
+        elif not _is_plain_tag(tag := getattr(event, "tag", None)):
+            found = f"no tag, got {_shown(tag)}. Remove it"
+        elif depth > _MAX_DEPTH:
+            found = f"at most {_MAX_DEPTH} levels of nesting, got more"
+        elif nodes > _MAX_YAML_NODES:
+            found = f"at most {_MAX_YAML_NODES} values, got more. Is it a map file?"
+        if found:
+            line = event.start_mark.line + 1 if event.start_mark is not None else 0
+            raise LayoutError(f"{where}: line {line}: expected {found}.")
+
+
+def _is_plain_tag(tag: str | None) -> bool:
+    return tag in (None, "!") or tag.removeprefix("tag:yaml.org,2002:") in (
+        "str",
+        "int",
+        "float",
+        "bool",
+        "null",
+        "seq",
+        "map",
+    )
+
+
+def _refuse_constant(where: str, name: str) -> NoReturn:
+    raise LayoutError(f"{where}: expected JSON with finite numbers, got {name}.")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"a mapping of {len(value)} keys"
+    if isinstance(value, list):
+        return f"a list of {len(value)} values"
+    if value is None:
+        return "nothing"
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 64:
+        return f"a number of {value.bit_length()} bits"
+    shown = repr(value)
+    return shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "..."

@@ -1,0 +1,93 @@
+"""Files of every format that can be imported, told apart by their content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bridge.errors import LayoutError
+from bridge.maps.documents import MAX_DOCUMENT_BYTES, Item, parse_json, parse_yaml
+from bridge.maps.files import MAX_MAP_BYTES, load_layout_file, read_bounded
+from bridge.maps.import_options import FORMATS, Imported, ImportOptions, fleet_size
+from bridge.maps.import_warnings import ImportWarnings
+from bridge.maps.lif import import_lif, looks_like_lif
+from bridge.maps.lorr import import_lorr, looks_like_lorr
+from bridge.maps.movingai import looks_like_movingai
+from bridge.maps.rmf import import_building, import_nav_graph, is_nav_graph, looks_like_rmf
+from bridge.maps.scen import import_scen, looks_like_scen
+from bridge.maps.stations import derive_stations
+
+__all__ = ["read_layout"]
+
+
+def read_layout(path: Path, options: ImportOptions | None = None, robots: int | None = None) -> Imported:
+    """Read a file of any supported format as a layout with stations.
+
+    Formats: MovingAI ``.map`` and ``.scen``, problems of the League of Robot Runners (their JSON
+    file), VDMA LIF 1.0 and 2.0, Open-RMF buildings and navigation graphs.
+
+    Args:
+        path: The file.
+        options: Choices; the defaults of :class:`ImportOptions` if None.
+        robots: Size of the fleet; None: as the file states.
+
+    Raises:
+        LayoutError: Names the file and the line or key of what nothing sensible can be made of.
+    """
+    options = ImportOptions() if options is None else options
+    where = str(path)
+    data = read_bounded(path, max(MAX_MAP_BYTES, MAX_DOCUMENT_BYTES), "map file")
+    text = data.decode("latin-1")
+    suffix = path.suffix.lower()
+    if looks_like_movingai(text) or suffix == ".map":
+        FORMATS["map"].check(options, where)
+        return _read_map(path, options, robots)
+    # Latin-1 shows a byte order mark as three letters.
+    if looks_like_scen(text.removeprefix("\xef\xbb\xbf")) or suffix == ".scen":
+        FORMATS["scen"].check(options, where)
+        return import_scen(data.decode("utf-8-sig", errors="replace"), path, options, robots)
+    if suffix in (".agents", ".tasks"):
+        raise LayoutError(f"{path}: expected a map file, got a part of a problem. Import the JSON file that names it.")
+    return _read_document(data, path, options, robots)
+
+
+def _read_map(path: Path, options: ImportOptions, robots: int | None) -> Imported:
+    num_robots = fleet_size(robots, None, str(path))
+    layout = load_layout_file(path, options.cell_size_m or 1.0)
+    stationed = derive_stations(layout, num_robots, options.stations, str(path))
+    return Imported(stationed.layout, "MovingAI .map", num_robots, stationed.notes, ())
+
+
+def _read_document(data: bytes, path: Path, options: ImportOptions, robots: int | None) -> Imported:
+    where = str(path)
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise LayoutError(f"{path}: expected at most {MAX_DOCUMENT_BYTES} bytes, got more. Is it a map file?")
+    # A NUL among the first bytes is JSON in UTF-16 or UTF-32.
+    is_json = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") or b"\0" in data[:4] or data[:2] == b"\xff\xfe"
+    if is_json and path.suffix.lower() not in (".yaml", ".yml"):
+        document = Item(parse_json(data, where), where, ImportWarnings())
+    else:
+        document = Item(parse_yaml(data, where), where, ImportWarnings())
+    value = document.value
+    if looks_like_lorr(value):
+        FORMATS["lorr"].check(options, where)
+        return import_lorr(document, path, options, robots)
+    if looks_like_lif(value):
+        FORMATS["lif"].check(options, where)
+        return import_lif(document, options, robots)
+    if looks_like_rmf(value):
+        if is_nav_graph(document):
+            FORMATS["nav_graph"].check(options, where)
+            return import_nav_graph(document, options, robots)
+        FORMATS["building"].check(options, where)
+        return import_building(document, options, robots)
+    known = ", ".join(known_format.name for known_format in FORMATS.values())
+    raise document.fault(f"one of the formats {known}", _hint(value))
+
+
+def _hint(value: object) -> str:
+    if isinstance(value, dict) and "world" in value and "schema" in value:
+        return "It is a scenario already."
+    if isinstance(value, dict):
+        keys = ", ".join(str(key)[:40] for key in list(value)[:8])
+        return f"Its keys are {keys}." if keys else "It is empty."
+    return "Its content is none of them."

@@ -1,0 +1,174 @@
+"""Edges of a VDMA LIF layout as lanes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.maps.documents import Item
+from bridge.maps.import_options import ImportOptions
+from bridge.maps.lif_document import LifNames, properties_for, text_of
+from bridge.maps.nurbs import nurbs_fault, sample_nurbs
+from bridge.maps.road_graph import MAX_LANES, Lane
+
+__all__ = ["LaneReader", "join_opposite_lanes"]
+
+_MAX_CONTROL_POINTS: Final = 1000
+_MAX_DEGREE: Final = 16
+
+Float = NDArray[np.float64]
+
+
+class LaneReader:
+    """Reads edges that one vehicle type may use; ``lanes`` has the result.
+
+    Args:
+        index: Number of every node that the type may use, by its id.
+        positions: (N, 2) float64, where the nodes are.
+        known: Ids of all nodes of the file, on whatever level and for whatever type.
+        names: Spelling of the version.
+        vehicle_type: The type; None for all.
+        options: Widths of vehicle and lane.
+    """
+
+    def __init__(
+        self,
+        index: dict[str, int],
+        positions: Float,
+        known: set[str],
+        names: LifNames,
+        vehicle_type: str | None,
+        options: ImportOptions,
+    ) -> None:
+        self._index = index
+        self._positions = positions
+        self._known = known
+        self._names = names
+        self._vehicle_type = vehicle_type
+        self._options = options
+        self.lanes: list[Lane] = []
+
+    def read(self, edge: Item) -> None:
+        """Add the lane of an edge, if the vehicle type may use it.
+
+        Raises:
+            LayoutError: The edge leads to a node that does not exist, or one of its values is no value.
+        """
+        properties = properties_for(edge, self._names.edge_properties, self._vehicle_type)
+        ends = [self._node(edge.require(key)) for key in ("startNodeId", "endNodeId")]
+        if properties is None or ends[0] is None or ends[1] is None:
+            return
+        start, end = ends[0], ends[1]
+        if start == end:
+            edge.warnings.add("An edge leads from a node to itself; it was left out.")
+            return
+        if len(self.lanes) == MAX_LANES:
+            raise edge.fault(f"at most {MAX_LANES} edges")
+        if not all(self._carries(entry) for entry in properties):
+            return
+        first = properties[0] if properties else None
+        left, right = self._room(first)
+        points = self._line(first, start, end)
+        self.lanes.append(Lane(start, end, points, False, self._speed_limit(properties), left, right))
+
+    def _node(self, reference: Item) -> int | None:
+        name = reference.text()
+        if name in self._index:
+            return self._index[name]
+        if name not in self._known:
+            raise reference.fault("the id of a node of this file")
+        # On another level, or not for this vehicle type.
+        reference.warnings.add("An edge leads to a node of another level or vehicle type; it was left out.")
+        return None
+
+    def _carries(self, properties: Item) -> bool:
+        """Whether an edge may be used empty or loaded; the simulator's floor is the same for both."""
+        restriction = properties.get("loadRestriction")
+        if restriction is None:
+            return True
+        states = [restriction.get(key) for key in ("unloaded", "loaded")]
+        allowed = [state is None or state.boolean() for state in states]
+        if not any(allowed):
+            restriction.warnings.add("An edge may be used neither empty nor loaded; it was left out.")
+        elif not all(allowed):
+            restriction.warnings.add("An edge is for empty, or for loaded, vehicles only; it was opened to both.")
+        return any(allowed)
+
+    def _speed_limit(self, properties: list[Item]) -> float | None:
+        limits = [limit.number() for entry in properties if (limit := entry.get(self._names.max_speed)) is not None]
+        # Zero is what exporters write who have no limit.
+        positive = [limit for limit in limits if limit > 0]
+        return min(positive) if positive else None
+
+    def _room(self, properties: Item | None) -> tuple[float, float]:
+        """How far a vehicle's centre may leave the line to the left and right in m."""
+        aside = (self._options.lane_m - self._options.vehicle_m) / 2
+        corridor = properties.get("corridor") if properties is not None else None
+        if corridor is None or self._options.lane_width_m is not None:
+            return aside, aside
+        # CONTOUR keeps the whole vehicle inside, KINEMATIC_CENTER (the default) only its centre.
+        point = text_of(corridor, "corridorReferencePoint").upper() or "KINEMATIC_CENTER"
+        vehicle = self._options.vehicle_m / 2 if point == "CONTOUR" else 0.0
+        widths = [corridor.get(key) for key in ("maximumLeftWidth", "maximumRightWidth")]
+        left, right = (0.0 if width is None else min(1000.0, max(0.0, width.number() - vehicle)) for width in widths)
+        return left, right
+
+    def _line(self, properties: Item | None, start: int, end: int) -> Float:
+        straight = self._positions[[start, end]]
+        trajectory = properties.get("trajectory") if properties is not None else None
+        if trajectory is None:
+            return straight
+        curve = _sampled(trajectory)
+        if isinstance(curve, str):
+            trajectory.warnings.add(f"A trajectory has {curve}; a straight line was taken.")
+            return straight
+        gap = max(np.hypot(*(curve[0] - straight[0])), np.hypot(*(curve[-1] - straight[1])))
+        if gap > self._options.lane_m:
+            trajectory.warnings.add(
+                "A trajectory does not lead from its edge's start to its end; a straight line was taken."
+            )
+            return straight
+        return np.vstack([straight[:1], curve, straight[1:]])
+
+
+def _sampled(trajectory: Item) -> Float | str:
+    """Points on a trajectory, or what is wrong with it."""
+    degree_item = trajectory.get("degree")
+    degree = 1 if degree_item is None else degree_item.integer(0, 1_000_000)
+    controls = trajectory.entries("controlPoints")
+    if not 2 <= len(controls) <= _MAX_CONTROL_POINTS or degree > _MAX_DEGREE:
+        return f"{len(controls)} control points of degree {degree}"
+    points = np.array([[point.require(axis).number() for axis in ("x", "y")] for point in controls])
+    weights = np.array([1.0 if (weight := point.get("weight")) is None else weight.number() for point in controls])
+    knots = np.array([knot.number() for knot in trajectory.entries("knotVector")])
+    fault = nurbs_fault(degree, knots, weights)
+    return fault or sample_nurbs(degree, knots, points, weights)
+
+
+def join_opposite_lanes(lanes: list[Lane]) -> list[Lane]:
+    """Two edges that run along the same straight line in opposite directions are one two-way lane.
+
+    The cells come out the same; there are half as many lanes to measure and to draw.
+    """
+    joined: list[Lane] = []
+    waiting: dict[tuple[int, int], list[int]] = {}
+    for lane in lanes:
+        partners = waiting.get((lane.end, lane.start), [])
+        match = next((place for place in partners if _is_opposite(joined[place], lane)), None)
+        if match is None:
+            waiting.setdefault((lane.start, lane.end), []).append(len(joined))
+            joined.append(lane)
+        else:
+            partners.remove(match)
+            one = joined[match]
+            joined[match] = Lane(one.start, one.end, one.points, True, one.speed_limit_mps, one.left_m, one.right_m)
+    return joined
+
+
+def _is_opposite(one: Lane, other: Lane) -> bool:
+    """Whether two lanes between the same nodes differ in direction only."""
+    same_room = (one.left_m, one.right_m) == (other.right_m, other.left_m)
+    straight = len(one.points) == len(other.points) == 2
+    return straight and same_room and one.speed_limit_mps == other.speed_limit_mps
