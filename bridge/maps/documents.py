@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
@@ -93,11 +94,11 @@ class Item:
         return Item(self.value[index], self.file, self.warnings, f"{self.key}[{index}]")
 
     def text(self) -> str:
-        """A string; numbers, which YAML makes of unquoted names, are taken as they were written."""
+        """A string; numbers and truth values, which YAML makes of unquoted names, are written out again."""
         if isinstance(self.value, str):
             return self.value
-        if isinstance(self.value, int | float) and not isinstance(self.value, bool):
-            return str(self.value)
+        if isinstance(self.value, bool | float) or (isinstance(self.value, int) and self.value.bit_length() <= 64):
+            return str(self.value).lower()
         raise self.fault("a string")
 
     def number(self) -> float:
@@ -197,6 +198,10 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in _YamlBase.yaml_implicit_resolvers.items()
 }
+# YAML 1.1, which PyYAML reads, wants a dot in 1.0e-05; writers of YAML 1.2 leave it out.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
 
 
 def _check_events(text: str, where: str) -> None:

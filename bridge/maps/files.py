@@ -31,7 +31,7 @@ def load_layout_file(path: Path, cell_size_m: float) -> Layout:
     if not (math.isfinite(cell_size_m) and cell_size_m > 0):
         raise LayoutError(f"{path}: expected a cell size > 0 m, got {cell_size_m}.")
     # Latin-1 decodes any byte; one that is no cell is refused where its line and column are known.
-    text = read_bounded(path, MAX_MAP_BYTES, "map file").decode("latin-1")
+    text = read_bounded(path, MAX_MAP_BYTES, "map file").decode("latin-1").removeprefix("\xef\xbb\xbf")
     if looks_like_movingai(text) or path.suffix.lower() == ".map":
         return parse_movingai(text, cell_size_m, str(path))
     raise LayoutError(

@@ -36,13 +36,13 @@ def read_layout(path: Path, options: ImportOptions | None = None, robots: int | 
     options = ImportOptions() if options is None else options
     where = str(path)
     data = read_bounded(path, max(MAX_MAP_BYTES, MAX_DOCUMENT_BYTES), "map file")
-    text = data.decode("latin-1")
+    # Latin-1 decodes anything, a byte order mark as these three letters.
+    text = data[:4096].decode("latin-1").removeprefix("\xef\xbb\xbf")
     suffix = path.suffix.lower()
     if looks_like_movingai(text) or suffix == ".map":
         FORMATS["map"].check(options, where)
         return _read_map(path, options, robots)
-    # Latin-1 shows a byte order mark as three letters.
-    if looks_like_scen(text.removeprefix("\xef\xbb\xbf")) or suffix == ".scen":
+    if looks_like_scen(text) or suffix == ".scen":
         FORMATS["scen"].check(options, where)
         return import_scen(data.decode("utf-8-sig", errors="replace"), path, options, robots)
     if suffix in (".agents", ".tasks"):

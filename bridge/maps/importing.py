@@ -152,7 +152,7 @@ def _scenario_text(name: str, map_name: str, imported: Imported) -> str:
 # (S pick-up, E delivery, P parking, C charger) to move a station:
 {_listed(imported.notes)}
 {_warned(imported.warnings)}schema: 1
-name: {name}
+name: "{name}"
 world: warehouse
 warehouse:
   layout: {{file: {_LAYOUT_FILE}, cell_size_m: {layout.cell_size_m!r}}}

@@ -84,10 +84,13 @@ class _Vertex:
     params: dict[str, Item]
 
     def is_true(self, key: str) -> bool:
+        """Whether a parameter is there and true."""
         return key in self.params and self.params[key].boolean()
 
     def has_text(self, key: str) -> bool:
-        return key in self.params and bool(self.params[key].text().strip())
+        """Whether a parameter names something; false and empty names do not."""
+        param = self.params.get(key)
+        return param is not None and param.value is not False and bool(param.text().strip())
 
 
 def _imported(

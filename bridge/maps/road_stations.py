@@ -25,7 +25,9 @@ __all__ = ["road_layout"]
 
 Cells = NDArray[np.int32]
 
+# Every fourth node a pick-up and every fourth one a delivery, up to a number that route tables can hold.
 _DERIVED_SHARE: Final = 4
+_MOST_DERIVED: Final = 64
 
 
 def road_layout(
@@ -136,16 +138,17 @@ class _Stations:
             return
         taken = taken | set(self._pickups) | set(self._deliveries)
         nodes = [cell for cell in self._cells(self._ranked()) if cell not in taken]
-        free = [cell for cell in np.flatnonzero(self._roads.free.ravel()).tolist() if cell not in taken]
-        along = [cell for cell in free if cell not in set(nodes)]
+        taken = taken | set(nodes)
+        along = [cell for cell in np.flatnonzero(self._roads.free.ravel()).tolist() if cell not in taken]
         pool = [*nodes, *_spread(along)]
-        share = max(1, len(nodes) // _DERIVED_SHARE)
+        share = min(_MOST_DERIVED, max(1, len(nodes) // _DERIVED_SHARE))
         for index, (cells, kind, wanted) in enumerate(missing):
             number = min(wanted or share, max(0, len(pool) // (len(missing) - index)))
             # Every second one, so that the two kinds lie among each other.
             chosen = pool[:: len(missing) - index][:number]
             cells.extend(chosen)
-            pool = [cell for cell in pool if cell not in set(chosen)]
+            left = set(pool) - set(chosen)
+            pool = [cell for cell in pool if cell in left]
             self.notes.append(
                 f"{kind}: {len(chosen)} derived; named nodes first, then ends of roads, other nodes, places on lanes."
             )

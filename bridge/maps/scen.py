@@ -7,6 +7,7 @@ pick-ups and deliveries. The optimal lengths in the file are octile and of no us
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -37,7 +38,7 @@ class _Row(NamedTuple):
 
 def looks_like_scen(text: str) -> bool:
     """Whether a file of this content means to be a ``.scen`` file, going by its first line."""
-    first = text.lstrip("\ufeff \t\r\n").split("\n", 1)[0].split()
+    first = text.lstrip(" \t\r\n").split("\n", 1)[0].split()
     return bool(first) and first[0] == "version"
 
 
@@ -65,12 +66,11 @@ def import_scen(text: str, path: Path, options: ImportOptions, robots: int | Non
 
 def _parse(text: str, where: str, warnings: ImportWarnings) -> list[_Row]:
     lines = text.removeprefix("\ufeff").split("\n")
-    begin = 0
-    first = lines[0].split()
-    if first[:1] == ["version"]:
-        begin = 1
-        if len(first) != 2 or first[1].strip("0") not in ("1", "1."):
-            raise LayoutError(f"{where}: line 1: expected 'version 1', got {lines[0].strip()[:40]!r}.")
+    begin = next((index for index, line in enumerate(lines) if line.strip()), 0)
+    if lines[begin].split()[:1] == ["version"]:
+        if not re.fullmatch(r"version\s+1(\.0*)?", lines[begin].strip()):
+            raise LayoutError(f"{where}: line {begin + 1}: expected 'version 1', got {lines[begin].strip()[:40]!r}.")
+        begin += 1
     else:
         warnings.add("The file has no version line; it was read as version 1.")
     rows: list[_Row] = []
@@ -168,7 +168,8 @@ def _stationed(
     floor = largest_component(~layout.blocked)
     starts = reachable_cells(floor, starts[:num_robots], "starts", warnings)
     goals = reachable_cells(floor, goals, "goals", warnings)
-    apart = [cell for cell in goals if cell not in set(starts)]
+    parked = set(starts)
+    apart = [cell for cell in goals if cell not in parked]
     num_pickups, num_deliveries = wanted_numbers(options.stations, num_robots)
     if num_pickups + num_deliveries > len(apart):
         warnings.add(f"The file has {len(apart)} goals for {num_pickups} pick-ups and {num_deliveries} deliveries.")
@@ -178,7 +179,8 @@ def _stationed(
     used = apart[: num_pickups + num_deliveries]
     every = max(1, len(used) // num_deliveries)
     deliveries = used[every - 1 :: every][:num_deliveries]
-    pickups = [cell for cell in used if cell not in set(deliveries)]
+    brought = set(deliveries)
+    pickups = [cell for cell in used if cell not in brought]
     if num_robots > len(starts):
         warnings.add(f"The file has {len(starts)} starts for {num_robots} robots; the others start on free cells.")
     placed = place_stations(layout, pickups, deliveries, starts, where)
