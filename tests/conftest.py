@@ -1,4 +1,4 @@
-"""What every test is held to: it leaves no process and no shared-memory block behind."""
+"""What every test is held to (it leaves no process and no shared-memory block behind), and what several need."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ os.environ[_MARK] = str(os.getpid())
 
 # Python's own helpers, which live as long as the process that needed them.
 _PERMANENT = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver")
+
+
+@pytest.fixture(scope="session")
+def public_maps() -> Path:
+    """Folder of public benchmark maps beside the checkout; they are not part of the repository."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "maps"
+    if not folder.is_dir():
+        pytest.skip(f"no public maps in {folder} (folder shared/maps beside the checkout)")
+    return folder
 
 
 @pytest.fixture(autouse=True)

@@ -30,16 +30,19 @@ COMMAND = (sys.executable, "-P", "-c", "from trainers.cli import main; main()")
 def test_demo_leaves_everything_that_it_promises_when_training_is_short(tmp_path: Path) -> None:
     (tmp_path / "dock.yaml").write_text(SCENARIO)
     run = tmp_path / "demo"
-    for _ in range(2):  # The second one replaces the first.
-        done = subprocess.run(
-            [*COMMAND, "demo", "dock.yaml", "--run", str(run), "--updates", "1"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=170,
-            stdin=subprocess.DEVNULL,
-        )
-        assert done.returncode == 0, done.stderr
+    run.mkdir()
+    for leftover in ("demo.json", "older.txt"):
+        (run / leftover).write_text("{}")
+    done = subprocess.run(
+        [*COMMAND, "demo", "dock.yaml", "--run", str(run), "--updates", "1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=170,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (run / "older.txt").exists()
     summary = json.loads((run / "demo.json").read_text())
     assert set(summary["policies"]) == {"random", "trained", "exported", "pibt"}
     assert summary["decisions_compared"] == 60 * 2
