@@ -151,7 +151,6 @@ def _put(
     fleet.alive[env, robot] = True
     fleet.charge[env, robot] = charge
     fleet.returns_in[env, robot] = -1
-    fleet.potential[env, robot] = 0.0
     pose.x[env, robot] = (cell % floor.width + 0.5) * floor.cell_size_m
     pose.y[env, robot] = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m
     pose.heading[env, robot] = heading

@@ -115,6 +115,16 @@ def test_observe_lidar_sees_walls_straight_along_the_axes_from_a_cell_centre(mak
     np.testing.assert_allclose(hits, [1.5, 0.5, 0.5, 2.5], atol=1e-5)
 
 
+@pytest.mark.parametrize("gap", [3, 6, 7])
+def test_observe_lidar_sees_a_rack_up_to_its_range_and_not_beyond(make_scene: Any, gap: int) -> None:
+    scene = make_scene("S" + "." * gap + "#.E\n" + "." * (gap + 4), 1)
+    scene.place_at(0, 0, 0.9, 1.5)
+    # The rack begins at gap + 1 m.
+    for range_m in (gap + 0.05, gap + 0.15):
+        ahead = _observe(scene, 4, range_m, 0.3)[0, 0, 0] * range_m
+        assert ahead == pytest.approx(min(range_m, gap + 0.1), abs=1e-5)
+
+
 def test_observe_lidar_turns_with_the_body(make_scene: Any) -> None:
     scene = make_scene("S.#\n...\n..E", 1)
     scene.place(0, 0, 0, heading=np.pi / 2)

@@ -143,6 +143,17 @@ def test_shaping_takes_back_the_potential_of_a_robot_that_leaves(make_warehouse:
     assert simulator.arrays.roles["carrier"].terminated[0, 0]
 
 
+def test_shaping_pays_nothing_for_coming_back_at_once(make_warehouse: Any) -> None:
+    contact = ContactConfig(rule="despawn", respawn_after_s=0.0)
+    simulator = _simulator(make_warehouse, contact=contact, reward=SHAPING_ONLY)
+    before = float(simulator._fleet.potential[0, 0])
+    assert _step(simulator, DOWN)[0] == pytest.approx(-before, rel=1e-6)
+    assert simulator.arrays.roles["carrier"].agent_mask[0, 0]
+    # The new life starts with its own potential.
+    start = float(simulator._fleet.potential[0, 0])
+    assert _step(simulator, STAY)[0] == pytest.approx((0.95 - 1.0) * start, rel=1e-5)
+
+
 def test_shaping_of_differential_drive_pays_for_progress_within_a_cell(make_warehouse: Any) -> None:
     config, layout = make_warehouse(
         FLOOR,

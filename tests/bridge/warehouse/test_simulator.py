@@ -293,6 +293,17 @@ def test_step_ends_the_episode_when_all_robots_are_gone_for_good(make_warehouse:
     assert metrics["despawns"] == metrics["collisions"] == 1
 
 
+def test_metrics_count_one_collision_and_two_despawns_when_two_robots_meet(make_warehouse: Any) -> None:
+    config, layout = make_warehouse("S.PP.E", 2, contact=ContactConfig(rule="despawn"))
+    simulator = WarehouseSimulator(config, layout, 1)
+    simulator.reset(seed=0)
+    carriers = simulator.arrays.roles["carrier"]
+    carriers.discrete_actions[0, :, 0] = np.where(simulator.cells[0] == 2, RIGHT, LEFT)
+    simulator.step()
+    metrics = dict(zip(simulator.spec.metric_names, simulator.arrays.metrics[0], strict=True))
+    assert (metrics["collisions"], metrics["despawns"]) == (1, 2)
+
+
 def test_step_waits_for_robots_that_will_come_back(make_warehouse: Any) -> None:
     contact = ContactConfig(rule="despawn", respawn_after_s=5.0)
     simulator = _make(make_warehouse, num_envs=1, count=1, contact=contact)
