@@ -153,18 +153,24 @@ def play(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the episodes.")] = 1_000_000,
     sampled: Annotated[bool, typer.Option("--sampled", help="Sample actions instead of taking the best.")] = False,
     gif: Annotated[Path | None, typer.Option(help="Write the first episode as a GIF (warehouse only).")] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write the first episode as a web page (warehouse only).")
+    ] = None,
 ) -> None:
     """Drive a fleet with exported policies, each robot from its own observation only."""
     from bridge.episodes import run_episodes
     from bridge.export import OnnxFleetPolicy
+    from bridge.replay import record_replay
     from bridge.warehouse.recording import record_gif
 
-    world = open_world(load_scenario(scenario))
-    roster = world.roster(1)
+    loaded = load_scenario(scenario)
+    roster = open_world(loaded).roster(1)
     try:
         fleet_policy = OnnxFleetPolicy(policy, roster.spec, deterministic=not sampled, seed=seed)
         if gif is not None:
             record_gif(roster, fleet_policy, gif, seed=seed)
+        if replay is not None:
+            record_replay(roster, fleet_policy, replay, seed=seed, scenario_name=loaded.name, policy_name=str(policy))
         for result in run_episodes(roster, fleet_policy, seed=seed, num_episodes=episodes):
             figures = ", ".join(f"{name} {value:.4g}" for name, value in result.metrics.items())
             returns = ", ".join(f"{role} {value.total:.4g}" for role, value in result.returns.items())

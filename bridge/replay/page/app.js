@@ -157,6 +157,7 @@ class App {
     if (wish.has('follow') && this.selected >= 0) this.following = true;
     if (wish.has('paused')) this.player.play(false);
     if (number('step') !== null) this.player.seek(Math.round(number('step')));
+    this.player.refresh();
   }
 }
 

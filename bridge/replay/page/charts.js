@@ -6,17 +6,29 @@ class KpiStrip {
     const { step_s: stepS } = replay.header;
     // A tenth of the recording, in whole steps: smooth enough to read, short enough to show a jam.
     const window = Math.max(Math.round(replay.steps / 10), 1);
-    const windowText = `chart: last ${formatDuration(window * stepS)}`;
+    const span = `mean of ${formatDuration(window * stepS)}`;
     const rate = (total, perS) => Float64Array.from(total, (value, t) => {
       const start = Math.max(t - window, 0);
       return t === 0 ? 0 : (value - total[start]) / ((t - start) * stepS) * perS;
     });
     const perHour = (t) => (t ? replay.deliveries[t] * 3600 / (t * stepS) : 0);
     this.kpis = [
-      { id: 'rate', name: `Deliveries per hour so far (${windowText})`, unit: '/h', line: rate(replay.deliveries, 3600), value: (t) => perHour(t).toFixed(perHour(t) < 10 ? 1 : 0), extra: (t) => ` ${replay.deliveries[t]} loads` },
-      { id: 'collisions', name: 'Collisions so far', unit: '', line: replay.collisions, value: (t) => formatNumber(replay.collisions[t]), extra: () => '' },
-      { id: 'blocked', name: `Blocked moves so far (${windowText}, per min)`, unit: '/min', line: rate(replay.refusals, 60), value: (t) => String(replay.refusals[t]), extra: () => '' },
-      { id: 'robots', name: 'Robots on the floor (shaded: loaded)', unit: '', line: replay.onFloor, second: replay.loads, value: (t) => String(replay.onFloor[t]), extra: (t) => ` ${replay.loads[t]} loaded` },
+      {
+        id: 'rate', name: 'Deliveries, mean so far', line: rate(replay.deliveries, 3600), scale: (most) => `max ${most}/h, ${span}`,
+        value: (t) => perHour(t).toFixed(perHour(t) < 10 ? 1 : 0), unit: ' /h', extra: (t) => ` ${replay.deliveries[t]} loads`,
+      },
+      {
+        id: 'collisions', name: 'Collisions so far', line: replay.collisions, scale: (most) => `total ${most}`,
+        value: (t) => formatNumber(replay.collisions[t]), unit: '', extra: () => '',
+      },
+      {
+        id: 'blocked', name: 'Blocked moves so far', line: rate(replay.refusals, 60), scale: (most) => `max ${most}/min, ${span}`,
+        value: (t) => String(replay.refusals[t]), unit: '', extra: () => '',
+      },
+      {
+        id: 'robots', name: 'Robots on the floor; shaded: loaded', line: replay.onFloor, second: replay.loads, scale: (most) => `max ${most}`,
+        value: (t) => String(replay.onFloor[t]), unit: '', extra: (t) => ` ${replay.loads[t]} loaded`,
+      },
     ];
     for (const kpi of this.kpis) this.build(kpi, parent, seek);
   }
@@ -34,7 +46,7 @@ class KpiStrip {
     kpi.number = make('span', '', value);
     kpi.number.id = `kpi-${kpi.id}`;
     const unit = make('small', '', value);
-    unit.textContent = kpi.id === 'rate' ? ' /h' : '';
+    unit.textContent = kpi.unit;
     kpi.more = make('small', '', value);
     make('div', 'name', text).textContent = kpi.name;
     const chart = make('div', 'chart', row);
@@ -42,7 +54,7 @@ class KpiStrip {
     kpi.top = make('span', 'top', chart);
     kpi.cursor = make('div', 'cursor', chart);
     kpi.most = kpi.line.reduce((most, one) => Math.max(most, one), 0);
-    kpi.top.textContent = `${formatNumber(kpi.most >= 10 ? Math.round(kpi.most) : kpi.most, 1)}${kpi.unit}`;
+    kpi.top.textContent = kpi.scale(formatNumber(kpi.most >= 10 ? Math.round(kpi.most) : kpi.most));
     const pick = (event) => {
       if (event.buttons !== 1) return;
       const box = chart.getBoundingClientRect();
@@ -61,7 +73,7 @@ class KpiStrip {
       const c = canvas.getContext('2d');
       c.setTransform(ratio, 0, 0, ratio, 0, 0);
       const x = (t) => t / Math.max(this.replay.steps, 1) * width;
-      const y = (value) => height - 2 - (most ? value / most : 0) * (height - 14);
+      const y = (value) => height - 2 - (most ? value / most : 0) * (height - 16);
       const trace = (values) => {
         c.beginPath();
         // A line of more points than pixels shows the largest of each pixel.

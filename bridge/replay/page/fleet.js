@@ -28,7 +28,7 @@ class FleetLayer {
     for (let robot = 0; robot < replay.count; robot++) {
       const now = replay.flags(t, robot);
       const then = replay.flags(next, robot);
-      const part = (then & FLAG.alive) && !(then & FLAG.jumped) ? share : 0;
+      const part = now & then & FLAG.alive && !(then & FLAG.jumped) ? share : 0;
       this.shown[robot] = now & FLAG.alive;
       const x = replay.x(t, robot);
       const y = replay.y(t, robot);
@@ -214,15 +214,16 @@ class FleetLayer {
 
   /** A dashed ring around robots whose last motion was refused. */
   drawRefused(c, t, robots, theme) {
+    const small = SMALLEST_PX + 3 > this.camera.scale * this.replay.robots[0].radius;
     c.strokeStyle = theme.refused;
-    c.lineWidth = 2;
-    c.setLineDash([3, 3]);
+    c.lineWidth = small ? 1 : 2;
+    c.setLineDash(small ? [2, 1.5] : [3, 3]);
     c.beginPath();
     for (const robot of robots) {
       if (!(this.replay.flags(t, robot) & FLAG.refused)) continue;
       const x = this.camera.screenX(this.x[robot]);
       const y = this.camera.screenY(this.y[robot]);
-      const radius = this.radius(robot) * 1.2 + 2;
+      const radius = this.radius(robot) * 1.2 + (small ? 0.8 : 2);
       c.moveTo(x + radius, y);
       c.arc(x, y, radius, 0, 2 * Math.PI);
     }

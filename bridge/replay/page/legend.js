@@ -29,7 +29,7 @@ function buildLegend(replay, parent, theme, ratio) {
   entries.push(['rack or wall', (c) => square(c, theme.rack, 9)]);
   for (const [key, letter, label] of STATIONS) {
     if (!replay.arrays[key].length) continue;
-    entries.push([label, (c) => {
+    entries.push([key === 'pickups' || key === 'deliveries' ? `${label} station` : label, (c) => {
       square(c, theme[STATION_COLOURS[key]], 9);
       c.fillStyle = theme['station-ink'];
       c.font = '600 11px system-ui, sans-serif';
@@ -40,7 +40,7 @@ function buildLegend(replay, parent, theme, ratio) {
   }
   for (const kind of replay.kinds) {
     if (kind.name === 'pickup' || (!kind.events.length && kind.name !== 'collision')) continue;
-    entries.push([kind.label, (c) => drawSign(c, kind.name, middle, middle, 6, theme)]);
+    entries.push([`event: ${kind.label}`, (c) => drawSign(c, kind.name, middle, middle, 6, theme)]);
   }
   parent.replaceChildren(...entries.map(([label, draw]) => {
     const row = document.createElement('div');

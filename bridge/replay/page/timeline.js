@@ -105,6 +105,7 @@ function plural(label) {
   return PLURALS[label] || label;
 }
 
-function formatNumber(value, digits = 0) {
-  return Number.isInteger(value) ? String(value) : value.toFixed(Math.max(digits, 1));
+/** Whole numbers as they are, others with one decimal place. */
+function formatNumber(value) {
+  return Number.isInteger(value) ? String(value) : value.toFixed(1);
 }

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from bridge.planners.pibt import PibtPolicy
@@ -50,14 +51,18 @@ class Page:
         self._from_browser, write_answers = os.pipe()
         # The shell moves the pipes to the descriptors where the browser looks for them.
         start = f'exec "$0" "$@" 3<&{read_commands} 4>&{write_answers}'
-        self._log = Path(self._profile, "stderr.txt").open("w+", encoding="utf-8")
-        self._process = subprocess.Popen(
-            ["bash", "-c", start, browser, *_FLAGS, f"--user-data-dir={self._profile}", "about:blank"],
-            pass_fds=(read_commands, write_answers),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self._log,
-        )
+        self._log = Path(self._profile, "stderr.txt")
+        # Its processes come and go with every page: the rule against leaks does not know them, close() looks itself.
+        unmarked = {name: value for name, value in os.environ.items() if name != "AGV_BRIDGE_TEST_PROCESS"}
+        with self._log.open("w", encoding="utf-8") as log:
+            self._process = subprocess.Popen(
+                ["bash", "-c", start, browser, *_FLAGS, f"--user-data-dir={self._profile}", "about:blank"],
+                pass_fds=(read_commands, write_answers),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env=unmarked,
+            )
         os.close(read_commands)
         os.close(write_answers)
         self._received = b""
@@ -74,9 +79,7 @@ class Page:
 
     def resize(self, width: int, height: int) -> None:
         """Size of what is seen."""
-        self._call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-        )
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def open(self, file: Path, fragment: str = "paused") -> None:
         """Load a page from disk and wait until it has drawn itself."""
@@ -128,18 +131,22 @@ class Page:
         return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
 
     def close(self) -> None:
-        """End the browser and all its processes."""
+        """End the browser, and see that all its processes end."""
         self._session = None
+        family = psutil.Process(self._process.pid).children(recursive=True)
         try:
             self._call("Browser.close")
             self._process.wait(_ANSWER_S)
         finally:
             self._process.kill()
             self._process.wait()
+            _, left = psutil.wait_procs(family, timeout=_ANSWER_S)
+            for process in left:
+                process.kill()
             os.close(self._to_browser)
             os.close(self._from_browser)
-            self._log.close()
             shutil.rmtree(self._profile, ignore_errors=True)
+        assert not left, f"the browser left {left} behind"
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._number += 1
@@ -161,7 +168,7 @@ class Page:
             readable, _, _ = select.select([self._from_browser], [], [], max(deadline - time.monotonic(), 0.0))
             chunk = os.read(self._from_browser, 1 << 20) if readable else b""
             if not chunk:
-                log = Path(self._log.name).read_text(encoding="utf-8", errors="replace")
+                log = self._log.read_text(encoding="utf-8", errors="replace")
                 raise TimeoutError(f"the browser did not answer within {_ANSWER_S} s:\n{log[-2000:]}")
             self._received += chunk
         message, _, self._received = self._received.partition(b"\0")
@@ -251,6 +258,12 @@ class Episodes:
             simulator.close()
             self._made[key] = path, recording
         return self._made[key]
+
+
+@pytest.fixture(scope="session")
+def policies() -> Callable[[WarehouseSimulator, str], FleetPolicy]:
+    """``policies(simulator, name)``: one of ``pibt``, ``random`` and ``driver``."""
+    return make_policy
 
 
 @pytest.fixture(scope="session")
