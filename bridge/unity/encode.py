@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bridge.unity.messages import (
     COMMAND_RESET,
-    COMMAND_STEP,
     STATUS_OK,
     Header,
     InitializationInput,
@@ -19,8 +19,11 @@ from bridge.unity.messages import (
     UnityMessage,
     all_capabilities,
 )
+from bridge.unity.wire import actions_to_bytes
 
 __all__ = ["BehaviorActions", "encode_initialization", "encode_reset", "encode_step"]
+
+_HEADER: Final[bytes] = UnityMessage(header=Header(status=STATUS_OK)).SerializeToString()
 
 
 @dataclass(frozen=True)
@@ -55,14 +58,34 @@ def encode_reset(side_channel: bytes) -> bytes:
 
 def encode_step(actions: Mapping[str, BehaviorActions], side_channel: bytes) -> bytes:
     """The reply that goes on with the given actions per behavior."""
-    rl_input = RLInput(command=COMMAND_STEP, side_channel=side_channel)
+    # Parts of the message from the inside out; each is announced by the tag of its field and its length.
+    parts: list[bytes | memoryview] = []
+    size = 0
     for name, chosen in actions.items():
         if len(chosen.continuous) == 0:
             continue
-        listed = rl_input.agent_actions[name].value
-        for continuous, discrete in zip(chosen.continuous.tolist(), chosen.discrete.tolist(), strict=True):
-            listed.add(continuous_actions=continuous, discrete_actions=discrete)
-    return _wrap(UnityInput(rl_input=rl_input))
+        key = name.encode()
+        value = actions_to_bytes(chosen.continuous, chosen.discrete)
+        entry = _announced(1, len(key)) + key + _announced(2, len(value))
+        head = _announced(1, len(entry) + len(value)) + entry
+        parts += [head, value]
+        size += len(head) + len(value)
+    if side_channel:
+        head = _announced(5, len(side_channel))
+        parts += [head, side_channel]
+        size += len(head) + len(side_channel)
+    rl_input = _announced(1, size)
+    return b"".join([_HEADER, _announced(3, len(rl_input) + size), rl_input, *parts])
+
+
+def _announced(field: int, size: int) -> bytes:
+    """The tag of a field that holds ``size`` bytes, and that size."""
+    encoded = bytearray((field << 3 | 2,))
+    while size > 0x7F:
+        encoded.append(size & 0x7F | 0x80)
+        size >>= 7
+    encoded.append(size)
+    return bytes(encoded)
 
 
 def _wrap(unity_input: object) -> bytes:

@@ -24,13 +24,14 @@ from bridge.errors import (
     UnityVersionError,
 )
 from bridge.unity.behaviors import Behavior
-from bridge.unity.decode import PlayerOutput, decode_output, parse_request
+from bridge.unity.decode import OutputDecoder, PlayerOutput, parse_initialization
 from bridge.unity.encode import BehaviorActions, encode_initialization, encode_reset, encode_step
 from bridge.unity.launch import PlayerCommand, PlayerResources
 from bridge.unity.messages import API_VERSION, STATUS_QUIT
 from bridge.unity.player_process import PlayerProcess, describe_exit
 from bridge.unity.server import LOOPBACK, ExchangeServer, quit_reply
 from bridge.unity.side_channels import SideChannelHub
+from bridge.unity.wire import Request, compile_kernels, read_request
 
 __all__ = ["SessionOptions", "UnitySession"]
 
@@ -94,11 +95,14 @@ class UnitySession:
     """
 
     def __init__(self, command: PlayerCommand | None, options: SessionOptions, channels: SideChannelHub) -> None:
-        self.behaviors: dict[str, Behavior] = {}
+        self._decoder = OutputDecoder()
+        self.behaviors: dict[str, Behavior] = self._decoder.behaviors
         self._options = options
         self._channels = channels
         self._closed = False
         self._running = False
+        # Before a player can wait for an answer.
+        compile_kernels()
         self._resources = PlayerResources(ExchangeServer(options.host, options.port))
         # Also without close(): at garbage collection, and at the end of the interpreter.
         self._finalizer = weakref.finalize(self, self._resources.release, 0.0)
@@ -164,13 +168,13 @@ class UnitySession:
             raise CallOrderError(f"UnitySession.{call}: expected an open session, got a closed one. Make a new one.")
 
     def _handshake(self) -> Any:
-        message = self._receive("connect")
-        if not message.unity_output.HasField("rl_initialization_output"):
+        request = self._receive("connect")
+        if request.initialization is None:
             raise UnityProtocolError(
                 "UnitySession.connect: expected the player to introduce itself first, got a message without "
                 "rl_initialization_output. Restart the player."
             )
-        introduction = message.unity_output.rl_initialization_output
+        introduction = parse_initialization(request.initialization)
         _require_compatible(introduction.communication_version, introduction.package_version)
         mine = encode_initialization(
             self._options.seed, self._options.num_areas, API_VERSION, f"agv-bridge {version('agv-bridge')}"
@@ -183,20 +187,19 @@ class UnitySession:
     def _exchange(self, reply: bytes, call: str) -> PlayerOutput:
         try:
             self._resources.server.reply(reply)
-            output = decode_output(self._receive(call), self.behaviors)
-            self.behaviors.update(output.new_behaviors)
+            output = self._decoder.decode(self._receive(call))
             self._channels.deliver(output.side_channel)
         except BaseException:
             self.close(grace_s=0.0)
             raise
         return output
 
-    def _receive(self, call: str) -> Any:
-        message = parse_request(self._wait_for_request(call))
-        if message.header.status == STATUS_QUIT:
+    def _receive(self, call: str) -> Request:
+        request = read_request(self._wait_for_request(call))
+        if request.status == STATUS_QUIT:
             self._resources.server.reply(quit_reply())
             raise UnityPlayerDiedError(self._obituary(call, "the player quit", _GOODBYE_S))
-        return message
+        return request
 
     def _wait_for_request(self, call: str) -> bytes:
         deadline = time.monotonic() + self._options.timeout_s

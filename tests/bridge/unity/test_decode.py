@@ -12,12 +12,21 @@ from bridge.errors import UnityProtocolError
 from bridge.specs import ActionSpec
 from bridge.unity.behaviors import Behavior, SensorSpec
 from bridge.unity.compat import import_mlagents_envs
-from bridge.unity.decode import decode_agents, decode_output, parse_request
+from bridge.unity.decode import AgentBatch, OutputDecoder
 from bridge.unity.messages import AgentInfo, Header, Observation, UnityMessage
 from bridge.unity.steps import batch_to_steps
+from bridge.unity.wire import AgentReader, read_request
 
 SENSORS = (SensorSpec("a", (3,), (1,), 0), SensorSpec("b", (1,), (1,), 0), SensorSpec("c", (40,), (1,), 1))
 BEHAVIOR = Behavior("AGV?team=0", SENSORS, ActionSpec(2, (3, 2)))
+
+
+def decode_agents(agents: list[Any], behavior: Behavior) -> AgentBatch:
+    request = UnityMessage(header=Header(status=200))
+    request.unity_output.rl_output.agentInfos[behavior.name].value.extend(agents)
+    batch, compressed = AgentReader(behavior).read(read_request(request.SerializeToString()))
+    assert compressed is None
+    return batch
 
 
 def random_agent(rng: np.random.Generator) -> Any:
@@ -95,7 +104,7 @@ def test_new_behavior_is_refused_when_its_actions_are_impossible(spec: dict[str,
     request.unity_output.rl_initialization_output.brain_parameters.add(brain_name="B", action_spec=spec)
     request.unity_output.rl_output.agentInfos["B"].value.add().observations.add(shape=[1]).float_data.data.append(1.0)
     with pytest.raises(UnityProtocolError, match=rf"behavior 'B': {message}"):
-        decode_output(parse_request(request.SerializeToString()), {})
+        OutputDecoder().decode(read_request(request.SerializeToString()))
 
 
 @pytest.mark.parametrize(
@@ -121,4 +130,4 @@ def test_new_behavior_is_refused_when_its_observations_are_impossible(
     parameters.action_spec.num_continuous_actions = 1
     request.unity_output.rl_output.agentInfos["B"].value.add(observations=[{"name": "s", **observation}])
     with pytest.raises(UnityProtocolError, match=rf"behavior 'B': {message}|behavior 'B': sensor 's': {message}"):
-        decode_output(parse_request(request.SerializeToString()), {})
+        OutputDecoder().decode(read_request(request.SerializeToString()))

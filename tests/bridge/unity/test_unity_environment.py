@@ -237,7 +237,10 @@ def test_reset_raises_when_the_player_says_goodbye(scripted_player: Callable[...
         ({"agents": {HYBRID: [{"id": 1, "obs": [[0.0] * 4], "shapes": [[2, 2]]}]}}, r"not supported yet"),
         ({"agents": {HYBRID: [agent(1), {"id": 2, "obs": [[0.0]]}]}}, r"agent 2: expected 2 sensors, got 1"),
         ({"agents": {HYBRID: [agent(1, mask=[True])]}}, r"agent 1: expected an action mask of 5 values, got 1"),
-        ({"agents": {HYBRID: [agent(1, float("nan"))]}}, r"agent 1: expected finite observations, got nan as value 0"),
+        (
+            {"agents": {HYBRID: [agent(1, float("nan"))]}},
+            r"agent 1: sensor 0 \('VectorSensor_size3'\): expected finite values, got nan as value 0",
+        ),
         ({"agents": {HYBRID: [agent(1, reward=float("inf"))]}}, r"agent 1: expected a finite reward, got inf"),
         ({"agents": {"Ghost": [agent(1)]}}, r"expected agents of the behaviors \[\], got 'Ghost'"),
         ({"fault": {"raw": "ffffffff"}}, r"expected a protocol message, got 4 bytes that are none"),
