@@ -1,6 +1,6 @@
 """JSON and YAML documents of strangers: bounded, and with the key of every value at hand.
 
-Reading never runs code, never follows YAML aliases, and turns whatever is wrong with the
+Reading never runs code, counts YAML aliases at their full size, and turns whatever is wrong with the
 text into a :class:`LayoutError`. An :class:`Item` is one value of a document together with
 its place, so that importers can complain about ``layouts[0].nodes[3].nodePosition.x``.
 """
@@ -8,7 +8,6 @@ its place, so that importers can complain about ``layouts[0].nodes[3].nodePositi
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn
@@ -23,7 +22,7 @@ __all__ = ["MAX_DOCUMENT_BYTES", "Item", "parse_json", "parse_yaml"]
 MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 
 _MAX_DEPTH: Final = 64
-_MAX_YAML_NODES: Final = 2_000_000
+_MAX_YAML_VALUES: Final = 2_000_000
 _LONGEST_SHOWN: Final = 60
 
 # The C parser is some ten times faster; wheels of PyYAML have it, other builds may not.
@@ -113,7 +112,7 @@ class Item:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.fault("a number")
         # Beyond this, sums and products of coordinates overflow; no building is a light second wide.
-        if not math.isfinite(value) or abs(value) > 1e9:
+        if not abs(value) <= 1e9:
             raise self.fault("a finite number, at most 1e9 in size")
         return float(value)
 
@@ -164,7 +163,7 @@ def parse_json(data: bytes, where: str) -> Any:
 
 
 def parse_yaml(data: bytes, where: str) -> Any:
-    """The value of a YAML text in UTF-8 without aliases, tags or several documents.
+    """The value of a YAML text in UTF-8 without foreign tags or several documents.
 
     Raises:
         LayoutError: Names the file, and the line of what is wrong.
@@ -205,24 +204,36 @@ _Loader.add_implicit_resolver(
 
 
 def _check_events(text: str, where: str) -> None:
-    """Refuse what could blow up or run in the loader, before anything is built."""
-    depth = nodes = 0
+    """Refuse what could blow up or run in the loader, before anything is built.
+
+    Writers that dump shared Python objects leave aliases behind. Each counts as many values as
+    what it stands for, so that a few lines cannot stand for billions.
+    """
+    open_collections: list[tuple[str | None, int]] = []
+    sizes: dict[str | None, int] = {}
+    values = 0
     for event in yaml.parse(text, Loader=_Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if isinstance(event, yaml.NodeEvent):
-            nodes += 1
+        anchor = getattr(event, "anchor", None)
         found = ""
-        if isinstance(event, yaml.AliasEvent):
-            found = "no alias ('*name'), got one. Repeat what it stands for"
-        elif not _is_plain_tag(tag := getattr(event, "tag", None)):
+        if isinstance(event, yaml.CollectionEndEvent):
+            begun, before = open_collections.pop()
+            sizes[begun] = values - before
+        elif isinstance(event, yaml.AliasEvent):
+            values += sizes.get(anchor, 0)
+            if anchor not in sizes:
+                found = "an alias of something complete, got one of an outer or unknown part"
+        elif isinstance(event, yaml.NodeEvent):
+            values += 1
+            sizes[anchor] = 1
+            if isinstance(event, yaml.CollectionStartEvent):
+                sizes.pop(anchor)
+                open_collections.append((anchor, values - 1))
+        if not _is_plain_tag(tag := getattr(event, "tag", None)):
             found = f"no tag, got {_shown(tag)}. Remove it"
-        elif depth > _MAX_DEPTH:
+        elif len(open_collections) > _MAX_DEPTH:
             found = f"at most {_MAX_DEPTH} levels of nesting, got more"
-        elif nodes > _MAX_YAML_NODES:
-            found = f"at most {_MAX_YAML_NODES} values, got more. Is it a map file?"
+        elif values > _MAX_YAML_VALUES:
+            found = f"at most {_MAX_YAML_VALUES} values, got more"
         if found:
             line = event.start_mark.line + 1 if event.start_mark is not None else 0
             raise LayoutError(f"{where}: line {line}: expected {found}.")
