@@ -116,10 +116,11 @@ class UnityWorld:
 
     def roster(self, num_envs: int, *, first_env: int = 0, arrays: RosterArrays | None = None) -> UnityRoster:
         """One player with ``num_envs`` training areas; see :meth:`bridge.registry.World.roster`."""
+        from bridge.unity.link import LinkOptions
         from bridge.unity.roster import RosterOptions, UnityRoster
 
         options = RosterOptions(
-            time_scale=self._config.time_scale,
+            link=LinkOptions(time_scale=self._config.time_scale),
             # The headless player reports the figures of its world, if that has any.
             reports_episodes=self._config.player == HEADLESS and bool(self.spec.metrics),
             first_env=first_env,

@@ -6,16 +6,20 @@ The rules of an agent's life, with the C# package's behaviour in mind:
   terminal entry ends it; after that the same id may start the next life, even
   in the same exchange. Entries are taken in the player's order.
 - An agent without an entry lives on: it keeps its observation, is not asked,
-  and its reward arrives with its next entry.
-- A terminal of an agent that does not live here is of no consequence: it never
-  asked for a decision, or its life was cut by a reset.
-- The reward in the entry that starts a life came before anything was asked; it
-  is added to the life's next reward, or dropped after a reset, when it is left
-  over from the life before.
+  and its reward arrives with its next entry. After a stated number of exchanges
+  without an entry it is taken to have vanished, and its life is truncated.
+- A terminal of an agent that does not live here ends nothing: it never asked
+  for a decision, or its life was cut by a reset.
+- An agent that the scene announces for a slot in which another one lives
+  truncates that life: the robot came back, and its old agent never said so.
+
+Who gets which slot is :mod:`bridge.unity.slots`', which reward belongs to which
+life :mod:`bridge.unity.rewards`' business.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +29,7 @@ from bridge.roster import RoleArrays
 from bridge.specs import RoleSpec
 from bridge.unity.decode import AgentBatch
 from bridge.unity.encode import BehaviorActions
+from bridge.unity.rewards import GroupReward, RewardAccount
 from bridge.unity.slots import Place, SlotTable
 
 __all__ = ["RoleLives"]
@@ -53,28 +58,40 @@ class RoleLives:
     Args:
         role: The role.
         arrays: Its arrays; E environments.
+        group_reward: What becomes of group rewards.
+        silence_limit: Exchanges without an entry after which an agent has vanished.
+
+    Attributes:
+        account: Where the rewards go.
     """
 
-    def __init__(self, role: RoleSpec, arrays: RoleArrays) -> None:
+    def __init__(self, role: RoleSpec, arrays: RoleArrays, group_reward: GroupReward, silence_limit: int) -> None:
         self._arrays = arrays
         self._table = SlotTable(role, len(arrays.agent_mask))
+        self.account = RewardAccount(arrays.rewards, group_reward)
         self._asked: dict[str, _Asked] = {}
         # Who asked last, as long as no life has begun or ended since.
         self._steady: dict[str, _Asked] = {}
-        self._early_rewards: NDArray[np.float32] = np.zeros_like(arrays.rewards)
         self._lived_before: NDArray[np.bool_] = np.zeros_like(arrays.agent_mask)
+        self._silence: NDArray[np.int32] = np.zeros(arrays.agent_mask.shape, np.int32)
+        self._silence_limit = silence_limit
         self._cut_ids: set[int] = set()
         self._in_reset = False
 
     def begin_step(self) -> None:
         """Clear what belongs to one step; read :meth:`actions` before."""
         arrays = self._arrays
-        arrays.rewards[:] = 0.0
+        self.account.begin_step()
         arrays.terminated[:] = False
         arrays.truncated[:] = False
-        arrays.decision_mask[:] = False
-        arrays.action_mask[:] = True
         self._lived_before[:] = self._table.living
+        self.begin_exchange()
+
+    def begin_exchange(self) -> None:
+        """Clear what belongs to one exchange; read :meth:`actions` before."""
+        self._arrays.decision_mask[:] = False
+        self._arrays.action_mask[:] = True
+        self._silence += 1
         self._asked.clear()
         self._in_reset = False
 
@@ -87,24 +104,33 @@ class RoleLives:
         self._cut_ids = self._table.known_ids()
         self._table.end_all(forget=forget_slots)
         self._steady.clear()
+        self.account.forfeit_all()
         self.begin_step()
-        self._early_rewards[:] = 0.0
         self._arrays.agent_mask[:] = False
         self._arrays.observations[:] = 0.0
+        self._in_reset = True
+
+    def begin_restart(self) -> None:
+        """After :meth:`truncate_all`: a new player is about to begin; what ended stays in the arrays."""
+        self.begin_exchange()
+        self._cut_ids.clear()
         self._in_reset = True
 
     def truncate_all(self) -> None:
         """Cut all lives, because the world has died."""
         self.begin_step()
-        arrays, living = self._arrays, self._table.living
-        arrays.truncated[:] = living
-        arrays.rewards[living] = self._early_rewards[living]
-        arrays.final_observations[living] = arrays.observations[living]
-        arrays.observations[:] = 0.0
-        arrays.agent_mask[:] = False
-        self._early_rewards[:] = 0.0
+        for env, slot in np.argwhere(self._table.living).tolist():
+            self._truncate((env, slot))
         self._steady.clear()
         self._table.end_all(forget=True)
+
+    def truncate_silent(self) -> None:
+        """Cut the lives of agents that have vanished; once per exchange, after all its entries."""
+        silent = self._table.living & (self._silence >= self._silence_limit)
+        if silent.any():
+            for env, slot in np.argwhere(silent).tolist():
+                self._truncate((env, slot))
+            self._steady.clear()
 
     def actions(self, behavior: str) -> BehaviorActions | None:
         """What the policy chose for the entries of a behavior that asked, in their order; None if none asked."""
@@ -130,89 +156,126 @@ class RoleLives:
         running: NDArray[np.bool_] = np.logical_or.reduce(self._lived_before & ~ended, axis=1)
         return running
 
-    def take(self, behavior: str, batch: AgentBatch, envs: NDArray[np.intp]) -> None:
+    def envs_without(self, ending: set[int]) -> NDArray[np.bool_]:
+        """(E,) bool, environments in which nobody lives but agents with these ids."""
+        return self._table.envs_without(ending)
+
+    def take_steady(self, behavior: str, batch: AgentBatch) -> bool:
+        """Take in a behavior's entries if the same living agents ask as last time, without a loop over them.
+
+        Returns:
+            Whether they were taken in.
+        """
+        asked = self._steady.get(behavior)
+        if asked is None or batch.done.any() or not np.array_equal(batch.agent_id, asked.agent_id):
+            return False
+        arrays, places = self._arrays, (asked.envs, asked.slots)
+        self.account.credit(places, batch.reward, batch.group_reward)
+        arrays.observations[places] = batch.observations
+        arrays.action_mask[places] = batch.action_mask
+        arrays.decision_mask[places] = True
+        self._silence[places] = 0
+        self._asked[behavior] = asked
+        return True
+
+    def take(self, behavior: str, batch: AgentBatch, envs: NDArray[np.intp], slots: Mapping[int, int]) -> None:
         """Take in the entries of one behavior.
 
         Args:
             behavior: Its name on the wire.
             batch: Its entries.
-            envs: (N,) intp, environment of each entry.
+            envs: (N,) intp, environment of each entry; -1 where it is not known, which only a terminal's may be.
+            slots: Slots that the scene announced, by agent id.
 
         Raises:
             SpecMismatchError: There are more agents than slots.
         """
-        steady = self._steady.get(behavior)
-        if steady is not None and not batch.done.any() and np.array_equal(batch.agent_id, steady.agent_id):
-            self._take_steady(batch, steady)
-            self._asked[behavior] = steady
-            return
-        asked = self._take_entries(batch, envs)
+        asked = self._take_entries(batch, envs, slots)
         if len(asked.agent_id):
             self._asked[behavior] = asked
         self._steady.clear()
         if asked.is_owed.all() and len(np.unique(batch.agent_id)) == len(batch):
             self._steady[behavior] = asked
 
-    def _take_steady(self, batch: AgentBatch, asked: _Asked) -> None:
-        """The same agents ask as last time, and all of them live: no loop over agents."""
-        arrays, places = self._arrays, (asked.envs, asked.slots)
-        arrays.rewards[places] += self._early_rewards[places] + batch.reward + batch.group_reward
-        self._early_rewards[places] = 0.0
-        arrays.observations[places] = batch.observations
-        arrays.action_mask[places] = batch.action_mask
-        arrays.decision_mask[places] = True
-
-    def _take_entries(self, batch: AgentBatch, envs: NDArray[np.intp]) -> _Asked:
+    def _take_entries(self, batch: AgentBatch, envs: NDArray[np.intp], slots: Mapping[int, int]) -> _Asked:
         ids, done = batch.agent_id.tolist(), batch.done.tolist()
         asking = {agent_id for agent_id, ended in zip(ids, done, strict=True) if not ended}
         places: list[Place] = []
         owed: list[bool] = []
-        latest: dict[Place, int] = {}
+        latest: dict[int, int] = {}
         for row, (agent_id, ended, env) in enumerate(zip(ids, done, envs.tolist(), strict=True)):
             if not ended:
-                place = self._ask(batch, row, agent_id, env)
-                latest[place] = len(places)
-                places.append(place)
+                latest[agent_id] = len(places)
+                places.append(self._ask(batch, row, env, slots.get(agent_id)))
                 owed.append(True)
                 continue
-            self._cut_ids.discard(agent_id)
-            ended_place = self._table.living_place(agent_id)
-            if ended_place is not None:
-                self._end(batch, row, ended_place, comes_back=agent_id in asking)
-                if ended_place in latest:
-                    owed[latest.pop(ended_place)] = False
+            self._end(batch, row, comes_back=agent_id in asking)
+            if agent_id in latest:
+                owed[latest.pop(agent_id)] = False
         where = np.array(places, np.intp).reshape(-1, 2)
         return _Asked(batch.agent_id[~batch.done], where[:, 0], where[:, 1], np.array(owed, np.bool_))
 
-    def _ask(self, batch: AgentBatch, row: int, agent_id: int, env: int) -> Place:
+    def _ask(self, batch: AgentBatch, row: int, env: int, slot: int | None) -> Place:
         arrays = self._arrays
-        reward = batch.reward[row] + batch.group_reward[row]
+        agent_id, own, group = int(batch.agent_id[row]), float(batch.reward[row]), float(batch.group_reward[row])
         place = self._table.living_place(agent_id)
         if place is None:
-            place = self._table.settle(agent_id, env)
+            place = self._settle(agent_id, env, slot)
+            # What is left over from a life that a reset has cut is nobody's.
             left_over = self._in_reset or agent_id in self._cut_ids
             self._cut_ids.discard(agent_id)
-            self._early_rewards[place] = 0.0 if left_over else reward
+            if left_over:
+                self.account.leave_unclaimed(own, group)
+            else:
+                self.account.begin_life(place, own, group)
         elif self._ran_before(place):
-            arrays.rewards[place] += self._early_rewards[place] + reward
-            self._early_rewards[place] = 0.0
+            self.account.credit(place, own, group)
         else:
-            self._early_rewards[place] += reward
+            self.account.begin_life(place, own, group)
         arrays.agent_mask[place] = True
         arrays.decision_mask[place] = True
         arrays.observations[place] = batch.observations[row]
         arrays.action_mask[place] = batch.action_mask[row]
+        self._silence[place] = 0
         return place
 
-    def _end(self, batch: AgentBatch, row: int, place: Place, *, comes_back: bool) -> None:
-        arrays = self._arrays
+    def _settle(self, agent_id: int, env: int, slot: int | None) -> Place:
+        if slot is None:
+            return self._table.settle(agent_id, env)
+        place = self._table.announced_place(agent_id, env, slot)
+        if self._table.living[place]:
+            self._truncate(place)
+        return self._table.settle(agent_id, env, place)
+
+    def _end(self, batch: AgentBatch, row: int, *, comes_back: bool) -> None:
+        agent_id, own, group = int(batch.agent_id[row]), float(batch.reward[row]), float(batch.group_reward[row])
+        self._cut_ids.discard(agent_id)
+        place = self._table.living_place(agent_id)
+        if place is None:
+            self.account.leave_unclaimed(own, group)
+            return
         if self._ran_before(place):
-            reward = batch.reward[row] + batch.group_reward[row]
-            arrays.rewards[place] += self._early_rewards[place] + reward
-            arrays.final_observations[place] = batch.observations[row]
-            (arrays.truncated if batch.interrupted[row] else arrays.terminated)[place] = True
-        # Else the life began in this very exchange: it had no step, and there is nothing to learn from it.
-        self._early_rewards[place] = 0.0
+            self.account.credit(place, own, group)
+            self._arrays.final_observations[place] = batch.observations[row]
+            (self._arrays.truncated if batch.interrupted[row] else self._arrays.terminated)[place] = True
+        else:
+            # The life began in this very exchange: it had no step, and there is nothing to learn from it.
+            self.account.begin_life(place, own, group)
+            self.account.forfeit(place)
+        self._vacate(place, comes_back=comes_back)
+
+    def _truncate(self, place: Place) -> None:
+        """Cut a life whose agent sent no terminal: what it saw last is its last observation."""
+        if self._ran_before(place):
+            self.account.credit(place, 0.0, 0.0)
+            self._arrays.final_observations[place] = self._arrays.observations[place]
+            self._arrays.truncated[place] = True
+        else:
+            self.account.forfeit(place)
+        self._vacate(place, comes_back=False)
+
+    def _vacate(self, place: Place, *, comes_back: bool) -> None:
+        arrays = self._arrays
         arrays.observations[place] = 0.0
         arrays.agent_mask[place] = False
         arrays.decision_mask[place] = False

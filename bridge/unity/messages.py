@@ -29,7 +29,13 @@ __all__ = [
     "EXCHANGE_METHOD_NAME",
     "EXCHANGE_SERVICE",
     "FLOAT_PROPERTIES_CHANNEL",
+    "GLOBAL_STATE_CHANNEL",
     "MESSAGES",
+    "ROSTER_CHANNEL",
+    "SCENARIO_CHANNEL",
+    "SEED_HIGH",
+    "SEED_LIMIT",
+    "SEED_LOW",
     "STATS_CHANNEL",
     "STATUS_OK",
     "STATUS_QUIT",
@@ -76,6 +82,22 @@ ENVIRONMENT_PARAMETERS_CHANNEL: Final = UUID("534c891e-810f-11ea-a9d0-8224858604
 FLOAT_PROPERTIES_CHANNEL: Final = UUID("60ccf7d0-4f7e-11ea-b238-784f4387d1f7")
 STATS_CHANNEL: Final = UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520")
 TRAINING_ANALYTICS_CHANNEL: Final = UUID("b664a4a9-d86f-5a5f-95cb-e8353a7e8356")
+
+ROSTER_CHANNEL: Final = UUID("d4f4344d-ebb2-441a-865d-9b78ca9e3662")
+"""A scene tells area, role and slot of its agents; this project's own, as are the next two (docs/unity.md)."""
+
+GLOBAL_STATE_CHANNEL: Final = UUID("56771184-c1b1-4f17-b295-4319d4b25b66")
+"""A scene tells the state of an area, for critics."""
+
+SCENARIO_CHANNEL: Final = UUID("c3fc4592-bae1-4744-b03a-1cb0b3ced199")
+"""A trainer sends a scenario, a scene takes it or refuses it."""
+
+SEED_HIGH: Final = "agv_seed_high"
+SEED_LOW: Final = "agv_seed_low"
+"""Environment parameters that carry the seed of a reset, 24 bits each: as many as a float32 holds exactly."""
+
+SEED_LIMIT: Final = 1 << 48
+"""Seeds are below this."""
 
 MESSAGES: Final[dict[str, MessageClass]] = load_messages("communicator.proto")
 """Every message class by its name in the schema."""

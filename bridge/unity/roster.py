@@ -1,10 +1,10 @@
 """A Unity player as a roster: training areas are environments, agents are slots.
 
 One step of the roster is one exchange with the player. Roles are behaviors
-without their team; environments are told apart by the agents' group ids, in
-ascending order, where a player has more than one area; slots are given in the
-order in which agents appear (:mod:`bridge.unity.slots`). A group's reward is
-added to each member's own.
+without their team. Area and slot of an agent are those that the scene announces
+on the roster channel; else environments are told apart by the agents' group
+ids, in ascending order, where a player has more than one area, and slots are
+given in the order in which agents appear (:mod:`bridge.unity.slots`).
 
 The episode of an area is over when all lives that ran in it have ended in one
 exchange. A player that reports figures of its episodes through the statistics
@@ -14,10 +14,10 @@ a fleet whose last robot has despawned is not mistaken for an ended episode.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from bridge.errors import (
     CallOrderError,
     SpecMismatchError,
     UnityProtocolError,
+    UnityTimeoutError,
     WorldDiedError,
     WorldTimeoutError,
 )
@@ -34,27 +35,19 @@ from bridge.roster import RosterArrays
 from bridge.specs import WorldSpec
 from bridge.unity.areas import AreaTable
 from bridge.unity.behaviors import require_role
-from bridge.unity.decode import PlayerOutput
+from bridge.unity.decode import AgentBatch, PlayerOutput
+from bridge.unity.encode import BehaviorActions
+from bridge.unity.figures import EpisodeFigures
 from bridge.unity.launch import PlayerCommand
+from bridge.unity.link import LinkOptions, UnityLink
 from bridge.unity.lives import RoleLives
+from bridge.unity.rewards import GroupReward
 from bridge.unity.session import SessionOptions, UnitySession
-from bridge.unity.side_channels import (
-    EngineConfigurationChannel,
-    EnvironmentParametersChannel,
-    SideChannelHub,
-    StatsChannel,
-)
 
-__all__ = ["SEED_HIGH", "SEED_LIMIT", "SEED_LOW", "RosterOptions", "UnityRoster"]
+__all__ = ["DEFAULT_SILENCE_LIMIT", "RosterOptions", "UnityRoster"]
 
-SEED_HIGH: Final = "agv_seed_high"
-SEED_LOW: Final = "agv_seed_low"
-"""Environment parameters that carry the seed of a reset, 24 bits each: as many as a float32 holds exactly."""
-
-SEED_LIMIT: Final = 1 << 48
-"""Seeds are below this."""
-
-_FIGURE = re.compile(r"episode/(\d{1,6})/(.+)", re.ASCII)
+DEFAULT_SILENCE_LIMIT = 1000
+"""Exchanges without a sign of life after which an agent is taken to have vanished."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +55,20 @@ class RosterOptions:
     """How a player is run as a roster.
 
     Attributes:
-        time_scale: Factor on the speed of Unity's clock.
         reports_episodes: The player reports figures at the end of each episode; wait for them.
         first_env: Index of the first environment among all of the run; for messages.
+        group_reward: What becomes of a group's reward: added to each member's own, ignored, or kept in
+            :attr:`UnityRoster.group_rewards`.
+        silence_limit: Exchanges without a sign of life after which an agent is taken to have vanished: its life
+            is truncated and its slot is free.
+        link: How the player is kept alive.
     """
 
-    time_scale: float = 20.0
     reports_episodes: bool = False
     first_env: int = 0
+    group_reward: GroupReward = "add"
+    silence_limit: int = DEFAULT_SILENCE_LIMIT
+    link: LinkOptions = field(default_factory=LinkOptions)
 
 
 class UnityRoster:
@@ -98,16 +97,16 @@ class UnityRoster:
     ) -> None:
         self._spec = spec
         self._options = options
+        self._timeout_s = session.timeout_s
         self._arrays = RosterArrays.allocate(spec, session.num_areas) if arrays is None else arrays
-        self._lives = {role.name: RoleLives(role, self._arrays.roles[role.name]) for role in spec.roles}
+        self._lives = {
+            role.name: RoleLives(role, self._arrays.roles[role.name], options.group_reward, options.silence_limit)
+            for role in spec.roles
+        }
         self._areas = AreaTable(session.num_areas)
-        self._figures: dict[int, dict[str, float]] = {}
+        self._figures = EpisodeFigures(spec.metric_names, session.num_areas)
         self._was_reset = False
-        self._parameters = EnvironmentParametersChannel()
-        self._stats = StatsChannel()
-        engine = EngineConfigurationChannel()
-        engine.set_configuration_parameters(time_scale=options.time_scale)
-        self._session = UnitySession(command, session, SideChannelHub([engine, self._parameters, self._stats]))
+        self._link = UnityLink(command, session, options.link, spec.state_size)
 
     @property
     def spec(self) -> WorldSpec:
@@ -121,11 +120,35 @@ class UnityRoster:
 
     @property
     def session(self) -> UnitySession:
-        """The player behind the roster."""
-        return self._session
+        """The session with the player that runs now."""
+        return self._link.session
+
+    @property
+    def restarts(self) -> int:
+        """How often the player was started again after it had failed."""
+        return self._link.restarts
+
+    @property
+    def group_rewards(self) -> dict[str, NDArray[np.float32]]:
+        """(E, A) float32 per role, group rewards of this step where they are kept apart; else zeros."""
+        return {name: lives.account.group_rewards for name, lives in self._lives.items()}
+
+    @property
+    def unclaimed_rewards(self) -> float:
+        """Sum of the rewards that no life could be credited with; see :mod:`bridge.unity.rewards`."""
+        return sum(lives.account.unclaimed for lives in self._lives.values())
+
+    def set_scenario(self, scenario: Mapping[str, Any]) -> None:
+        """Let the scene play another scenario from the next reset on.
+
+        Args:
+            scenario: The resolved scenario; everything in it has a form in JSON. :meth:`reset` raises
+                ``ScenarioError`` if the scene refuses it.
+        """
+        self._link.set_scenario(scenario)
 
     def reset(self, seed: int | None = None, env_mask: NDArray[np.bool_] | None = None) -> None:
-        """Start an episode in every environment.
+        """Start an episode in every environment, and wait until at least one agent asks for a decision.
 
         With a seed, slots are given out anew, so that equal seeds give equal arrays. A scene must read
         the environment parameters ``agv_seed_high`` and ``agv_seed_low`` to obey it; Unity has no message
@@ -138,6 +161,7 @@ class UnityRoster:
         Raises:
             CallOrderError: No seed at the first reset, a mask that leaves environments out, or after close.
             SpecMismatchError: The player's agents do not fit the spec, or the seed is out of range.
+            ScenarioError: The scene refused the scenario.
             UnityPlayerDiedError: The player has ended.
             UnityTimeoutError: It did not answer in time.
             UnityProtocolError: It broke the protocol.
@@ -149,14 +173,14 @@ class UnityRoster:
             )
         if seed is None and not self._was_reset:
             raise CallOrderError("UnityRoster.reset: expected a seed at the first reset, got none.")
-        if seed is not None:
-            self._send_seed(seed)
         for lives in self._lives.values():
             lives.begin_reset(forget_slots=seed is not None)
         self._arrays.episode_over[:] = False
+        self._take(self._link.reset(seed))
+        self._await_lives("reset")
         self._figures.clear()
-        self._take(self._guarded(self._session.reset))
-        self._stats.take()
+        self._link.stats.take()
+        self._take_states()
         self._was_reset = True
         if seed is None:
             self._arrays.episode[:] += 1
@@ -164,62 +188,144 @@ class UnityRoster:
             self._arrays.episode[:] = 0
 
     def step(self) -> None:
-        """Answer the robots that were asked, and take in the next exchange; see :meth:`bridge.roster.Roster.step`."""
+        """Answer the robots that were asked, and take in the next exchange; see :meth:`bridge.roster.Roster.step`.
+
+        A player that fails is started again as often as the options allow: the lives that were open are
+        truncated, the episodes are over, and the next ones begin.
+        """
         if not self._was_reset:
             raise CallOrderError("UnityRoster.step: expected a reset first, got a step.")
         require_valid_actions(self._spec, self._arrays, "UnityRoster.step", self._options.first_env)
-        chosen = {name: self._lives[b.role].actions(name) for name, b in self._session.behaviors.items()}
-        actions = {name: given for name, given in chosen.items() if given is not None}
+        actions = self._chosen_actions()
         for lives in self._lives.values():
             lives.begin_step()
         self._arrays.episode_over[:] = False
-        self._take(self._guarded(lambda: self._session.step(actions)))
-        self._take_figures()
-        self._end_episodes()
+        try:
+            self._take(self._link.step(actions))
+        except (WorldDiedError, WorldTimeoutError) as error:
+            self._cut_episodes()
+            self._restart(error)
+        except UnityProtocolError:
+            self._cut_episodes()
+            raise
+        else:
+            self._end_episodes()
+        if self._arrays.episode_over.any():
+            self._await_lives("step")
+        self._take_states()
 
     def close(self) -> None:
         """Make the player quit; may be called twice."""
-        self._session.close()
+        self._link.close()
 
-    def _guarded(self, exchange: Callable[[], PlayerOutput]) -> PlayerOutput:
-        """An exchange; if the player fails in it, all open lives are truncated before the error goes on."""
-        try:
-            return exchange()
-        except (WorldDiedError, WorldTimeoutError, UnityProtocolError):
+    def _chosen_actions(self) -> dict[str, BehaviorActions]:
+        chosen = {name: self._lives[b.role].actions(name) for name, b in self._link.behaviors.items()}
+        return {name: given for name, given in chosen.items() if given is not None}
+
+    def _cut_episodes(self) -> None:
+        """The player has failed: all lives are truncated, and all episodes are over without figures."""
+        for lives in self._lives.values():
+            lives.truncate_all()
+        self._figures.clear()
+        self._arrays.episode_over[:] = True
+        self._arrays.metrics[:] = np.nan
+        self._arrays.episode[:] += 1
+
+    def _restart(self, error: Exception) -> None:
+        output = self._link.restart(error)
+        for lives in self._lives.values():
+            lives.begin_restart()
+        self._areas = AreaTable(self._arrays.num_envs)
+        self._take(output)
+
+    def _await_lives(self, call: str) -> None:
+        """Go on while the player has nobody to ask: a scene may start empty, and agents may come back later."""
+        deadline = time.monotonic() + self._timeout_s
+        while not any(role.agent_mask.any() for role in self._arrays.roles.values()):
+            if time.monotonic() > deadline:
+                raise UnityTimeoutError(
+                    f"UnityRoster.{call}: expected an agent that asks for a decision within {self._timeout_s:g} s, "
+                    "got messages of agents that ended. Check that agents come back after their end."
+                )
+            actions = self._chosen_actions()
             for lives in self._lives.values():
-                lives.truncate_all()
-            raise
-
-    def _send_seed(self, seed: int) -> None:
-        if not 0 <= seed < SEED_LIMIT:
-            raise SpecMismatchError(f"UnityRoster.reset: expected a seed in [0, 2**48), got {seed}.")
-        self._parameters.set_float_parameter(SEED_HIGH, float(seed >> 24))
-        self._parameters.set_float_parameter(SEED_LOW, float(seed & 0xFFFFFF))
+                lives.begin_exchange()
+            try:
+                self._take(self._link.step(actions))
+            except (WorldDiedError, WorldTimeoutError) as error:
+                self._restart(error)
 
     def _take(self, output: PlayerOutput) -> None:
         for behavior in output.new_behaviors.values():
             require_role(behavior, self._spec.role(behavior.role))
-        self._areas.learn([batch.group_id for batch in output.batches.values()])
+        unsteady = {}
         for name, batch in output.batches.items():
-            role = self._session.behaviors[name].role
-            self._lives[role].take(name, batch, self._areas.envs(batch.group_id))
+            if not self._lives[self._role_of(name)].take_steady(name, batch):
+                unsteady[name] = batch
+        if unsteady:
+            self._take_unsteady(unsteady)
+        for lives in self._lives.values():
+            lives.truncate_silent()
+        self._figures.add(self._link.stats.take())
 
-    def _take_figures(self) -> None:
-        for key, value, _ in self._stats.take():
-            match = _FIGURE.fullmatch(key)
-            if match is not None and int(match[1]) < self._arrays.num_envs:
-                self._figures.setdefault(int(match[1]), {})[match[2]] = value
+    def _take_unsteady(self, batches: Mapping[str, AgentBatch]) -> None:
+        """Take in behaviors in which a life began or ended, or other agents ask than last time."""
+        announced = {name: self._announced(name, batch) for name, batch in batches.items()}
+        asking: set[int] = set()
+        ending: set[int] = set()
+        for name, batch in batches.items():
+            unknown = ~batch.done
+            if announced[name]:
+                unknown &= ~np.isin(batch.agent_id, list(announced[name]))
+            asking.update(batch.group_id[unknown].tolist())
+            ending.update(batch.agent_id[batch.done].tolist())
+        self._areas.learn(asking, lambda: self._envs_without(ending))
+        for name, batch in batches.items():
+            envs = self._areas.envs(batch.group_id)
+            slots = {}
+            for row, agent_id in enumerate(batch.agent_id.tolist()):
+                if agent_id in announced[name]:
+                    envs[row], slots[agent_id] = announced[name][agent_id]
+            self._lives[self._role_of(name)].take(name, batch, envs, slots)
+
+    def _announced(self, behavior: str, batch: AgentBatch) -> dict[int, tuple[int, int]]:
+        """Area and slot of the agents that the scene announced."""
+        found = {}
+        role = self._role_of(behavior)
+        for agent_id in batch.agent_id.tolist() if len(self._link.identities) else []:
+            identity = self._link.identities.identity(agent_id)
+            if identity is None:
+                continue
+            if identity.role != role:
+                raise SpecMismatchError(
+                    f"UnityRoster: behavior {behavior!r}: agent {agent_id}: expected to be announced as {role!r}, "
+                    f"got {identity.role!r}. Correct what the scene sends on the roster channel."
+                )
+            found[agent_id] = (identity.area, identity.slot)
+        return found
+
+    def _role_of(self, behavior: str) -> str:
+        return self._link.behaviors[behavior].role
+
+    def _envs_without(self, ending: set[int]) -> NDArray[np.bool_]:
+        vacant: NDArray[np.bool_] = np.logical_and.reduce([li.envs_without(ending) for li in self._lives.values()])
+        return vacant
 
     def _end_episodes(self) -> None:
         lives_on = np.logical_or.reduce([lives.lives_on for lives in self._lives.values()])
         lived_before = np.logical_or.reduce([lives.lived_before for lives in self._lives.values()])
         over = self._arrays.episode_over
-        if self._options.reports_episodes:
-            over[list(self._figures)] = True
-            over &= ~lives_on
-        else:
-            over[:] = lived_before & ~lives_on
-        for env in np.flatnonzero(over).tolist():
-            figures = self._figures.pop(env, {})
-            self._arrays.metrics[env] = [figures.get(name, np.nan) for name in self._spec.metric_names]
-        self._arrays.episode[over] += 1
+        over[:] = (self._figures.is_reported if self._options.reports_episodes else lived_before) & ~lives_on
+        if over.any():
+            self._arrays.metrics[over] = self._figures.take(over)
+            self._arrays.episode[over] += 1
+
+    def _take_states(self) -> None:
+        states = self._link.states
+        if states is None:
+            return
+        over = self._arrays.episode_over
+        told = over & states.has_final
+        self._arrays.final_state[over] = self._arrays.state[over]
+        self._arrays.final_state[told] = states.final_states[told]
+        self._arrays.state[:] = states.states

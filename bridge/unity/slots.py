@@ -4,6 +4,7 @@ Unity numbers agents as they are enabled and never uses a number twice;
 trainers want the same slots in every step. A :class:`SlotTable` gives each
 agent of a role a slot in its environment and finds it again by its id:
 
+- An agent whose slot the scene announces (the roster side channel) gets that one.
 - An agent that comes back under its id gets its slot back, if nobody has taken it.
 - A new agent gets the lowest slot that is free; slots whose agents are about to
   come back (in the same exchange, or after a reset) are taken last.
@@ -46,15 +47,39 @@ class SlotTable:
         place = self._places.get(agent_id)
         return place if place is not None and self.living[place] else None
 
-    def settle(self, agent_id: int, env: int) -> Place:
+    def announced_place(self, agent_id: int, env: int, slot: int) -> Place:
+        """The place of an agent whose slot the scene announced; somebody else may live there.
+
+        Raises:
+            SpecMismatchError: There is no such environment or slot.
+        """
+        num_envs, num_slots = self.living.shape
+        if not (0 <= env < num_envs and 0 <= slot < num_slots):
+            raise SpecMismatchError(
+                f"role {self._role.name!r}: expected the scene to announce area 0 to {num_envs - 1} and slot 0 to "
+                f"{num_slots - 1}, got area {env} and slot {slot} for agent {agent_id}. "
+                "Raise the role's number of slots, or correct what the scene sends on the roster channel."
+            )
+        return env, slot
+
+    def settle(self, agent_id: int, env: int, place: Place | None = None) -> Place:
         """Give an agent a slot and let it live there.
+
+        Args:
+            agent_id: The agent, which does not live here.
+            env: Its environment.
+            place: The slot that it must have, which must be free; None takes one.
 
         Raises:
             SpecMismatchError: All slots of the environment are taken.
         """
-        place = self._places.get(agent_id)
-        if place is None or place[0] != env or self.living[place]:
-            place = (env, self._free_slot(agent_id, env))
+        if place is None:
+            place = self._places.get(agent_id)
+            if place is None or place[0] != env or self.living[place]:
+                place = (env, self._free_slot(agent_id, env))
+        before = self._places.get(agent_id)
+        if before is not None and before != place:
+            del self._owners[before]
         previous = self._owners.get(place)
         if previous is not None and previous != agent_id:
             del self._places[previous]
@@ -80,6 +105,14 @@ class SlotTable:
     def known_ids(self) -> set[int]:
         """Ids of all agents that have a slot, living or not."""
         return set(self._places)
+
+    def envs_without(self, ending: set[int]) -> NDArray[np.bool_]:
+        """(E,) bool, environments in which nobody lives but agents with these ids."""
+        vacant = np.ones(len(self.living), np.bool_)
+        for place, agent_id in self._owners.items():
+            if self.living[place] and agent_id not in ending:
+                vacant[place[0]] = False
+        return vacant
 
     def _free_slot(self, agent_id: int, env: int) -> int:
         free = ~self.living[env]

@@ -16,18 +16,14 @@ from bridge.unity.messages import (
     ENGINE_CONFIGURATION_CHANNEL,
     ENVIRONMENT_PARAMETERS_CHANNEL,
     FLOAT_PROPERTIES_CHANNEL,
+    SEED_HIGH,
+    SEED_LOW,
     STATS_CHANNEL,
     TRAINING_ANALYTICS_CHANNEL,
 )
 from bridge.unity.player.log import PlayerLog
 
-__all__ = ["SEED_HIGH", "SEED_LOW", "SideChannels"]
-
-SEED_HIGH = "agv_seed_high"
-"""Environment parameter: bits 24 to 47 of the seed of the next reset."""
-
-SEED_LOW = "agv_seed_low"
-"""Environment parameter: bits 0 to 23 of the seed of the next reset; a float holds 24 bits exactly."""
+__all__ = ["SideChannels"]
 
 _FLOAT_PARAMETER = 0
 _MOST_RECENT = 1

@@ -12,11 +12,11 @@ from uuid import UUID
 import pytest
 
 from bridge.errors import AgvBridgeError, ScenarioError, UnityProtocolError
-from bridge.unity import messages, roster
+from bridge.unity import messages
 from bridge.unity.player import main, parse_options, write_build
 from bridge.unity.player.faults import Fault
 from bridge.unity.player.log import PlayerLog
-from bridge.unity.player.side_channels import SEED_HIGH, SEED_LOW, SideChannels
+from bridge.unity.player.side_channels import SideChannels
 
 SCENARIO = ["--scenario", "warehouse_small"]
 
@@ -150,10 +150,6 @@ def test_side_channels_join_the_halves_of_a_seed_once(
     channels.process(half("agv_seed_low", low))
     assert channels.take_seed() == expected
     assert channels.take_seed() is None
-
-
-def test_side_channels_listen_to_the_names_that_rosters_send() -> None:
-    assert (SEED_HIGH, SEED_LOW) == (roster.SEED_HIGH, roster.SEED_LOW)
 
 
 @pytest.mark.parametrize("value", [-1.0, 0.5, 16777216.0, float("nan"), float("inf")])
