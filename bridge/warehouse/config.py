@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from bridge.warehouse.config_section import Section
+from bridge.warehouse.config_work import BatteryConfig, ChargingConfig, TaskConfig
 
 __all__ = [
     "BatteryConfig",
     "BlockConfig",
+    "ChargingConfig",
     "ContactConfig",
     "DifferentialDriveConfig",
     "DriveConfig",
@@ -32,11 +36,7 @@ __all__ = [
 ]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class LayoutConfig(_Section):
+class LayoutConfig(Section):
     """Where the racks, stations and parking places are."""
 
     file: str | None = Field(None, description="Map file, relative to the scenario's folder and inside it.")
@@ -50,26 +50,7 @@ class LayoutConfig(_Section):
         return self
 
 
-class BatteryConfig(_Section):
-    """How fast a robot's charge falls; a robot at 0 stands still."""
-
-    drain_idle_per_h: float = Field(0.02, ge=0, description="Share of the charge lost per hour by electronics.")
-    drain_moving_per_h: float = Field(0.10, ge=0, description="Additional share per hour while moving.")
-    drain_loaded_factor: float = Field(1.5, ge=1, description="Factor on the moving drain while loaded.")
-    initial_min: float = Field(0.8, ge=0, le=1, description="Smallest charge at the start of an episode.")
-    initial_max: float = Field(1.0, ge=0, le=1, description="Largest charge at the start of an episode.")
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.initial_min > self.initial_max:
-            raise ValueError(
-                f"expected initial_min <= initial_max, got initial_min={self.initial_min} > "
-                f"initial_max={self.initial_max}."
-            )
-        return self
-
-
-class RoleConfig(_Section):
+class RoleConfig(Section):
     """Robots of one kind."""
 
     role: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=32, description="Name of the role, e.g. carrier.")
@@ -78,14 +59,14 @@ class RoleConfig(_Section):
     battery: BatteryConfig = Field(default_factory=BatteryConfig, description="Battery of each robot.")
 
 
-class GridConfig(_Section):
+class GridConfig(Section):
     """Robots move from cell to cell: stay, up, right, down, left."""
 
     kind: Literal["grid"] = "grid"
     step_s: float = Field(1.0, gt=0, le=60, description="Simulated time of one step in s.")
 
 
-class DifferentialDriveConfig(_Section):
+class DifferentialDriveConfig(Section):
     """Robots are driven by forward speed v and turn rate omega, both in [-1, 1] of their limits."""
 
     kind: Literal["differential"] = "differential"
@@ -103,47 +84,34 @@ class DifferentialDriveConfig(_Section):
 DriveConfig = Annotated[GridConfig | DifferentialDriveConfig, Field(discriminator="kind")]
 
 
-class TaskConfig(_Section):
-    """The stream of transports: fetch a load at a pick-up, bring it to a delivery."""
-
-    arrival: Literal["backlog", "poisson"] = Field(
-        "backlog", description="backlog: `open` tasks always wait; poisson: tasks arrive at `rate_per_h`."
-    )
-    open: int = Field(8, ge=1, le=10_000, description="Tasks that wait unassigned (poisson: at most).")
-    rate_per_h: float = Field(600.0, gt=0, description="Mean arrivals per hour (poisson only).")
-    dispatch: Literal["nearest"] = Field(
-        "nearest", description="An idle robot takes the task with the nearest pick-up."
-    )
-
-
-class SelfBlock(_Section):
+class SelfBlock(Section):
     """Speed, load and charge of the robot itself."""
 
     block: Literal["self"] = "self"
 
 
-class TargetBlock(_Section):
+class TargetBlock(Section):
     """Where the current target is, in the body frame."""
 
     block: Literal["target"] = "target"
     range_m: float = Field(30.0, gt=0, description="Distances are divided by this and cut at 1.")
 
 
-class PathBlock(_Section):
+class PathBlock(Section):
     """Direction and distance along the static shortest path to the target."""
 
     block: Literal["path"] = "path"
     range_m: float = Field(60.0, gt=0, description="The distance is divided by this and cut at 1.")
 
 
-class WindowBlock(_Section):
+class WindowBlock(Section):
     """Cells around the robot: blocked, robots, and targets of robots nearby."""
 
     block: Literal["window"] = "window"
     radius: int = Field(2, ge=1, le=15, description="Cells to each side; the window is (2*radius+1) squared.")
 
 
-class LidarBlock(_Section):
+class LidarBlock(Section):
     """Distances to racks, walls and robots around the robot."""
 
     block: Literal["lidar"] = "lidar"
@@ -151,7 +119,7 @@ class LidarBlock(_Section):
     range_m: float = Field(8.0, gt=0, le=100, description="Longest distance in m.")
 
 
-class NeighboursBlock(_Section):
+class NeighboursBlock(Section):
     """The nearest robots within radio range, nearest first, padded, with a validity flag."""
 
     block: Literal["neighbours"] = "neighbours"
@@ -164,7 +132,7 @@ BlockConfig = Annotated[
 ]
 
 
-class RewardConfig(_Section):
+class RewardConfig(Section):
     """Weights of the reward terms; a term of weight 0 costs nothing."""
 
     delivery: float = Field(1.0, description="Per load delivered.")
@@ -180,7 +148,7 @@ class RewardConfig(_Section):
     collision: float = Field(0.0, le=0, description="Per contact with a robot or a rack, to each robot concerned.")
 
 
-class ContactConfig(_Section):
+class ContactConfig(Section):
     """What happens when robots would touch each other or a rack."""
 
     rule: Literal["block", "despawn"] = Field(
@@ -199,7 +167,7 @@ class ContactConfig(_Section):
         return self
 
 
-class WarehouseConfig(_Section):
+class WarehouseConfig(Section):
     """One warehouse."""
 
     layout: LayoutConfig = Field(description="Floor plan.")
@@ -236,6 +204,11 @@ class WarehouseConfig(_Section):
         if self.drive.kind == "differential" and "window" in blocks:
             raise ValueError("expected no 'window' block with drive 'differential', got one. Use 'lidar'.")
         return self
+
+    @property
+    def charges(self) -> bool:
+        """Some robots use the chargers."""
+        return any(role.battery.charging is not None for role in self.fleet)
 
     @property
     def num_robots(self) -> int:

@@ -1,0 +1,62 @@
+"""Batteries and tasks in the ``warehouse:`` section: what robots have to do and what they live on."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from bridge.warehouse.config_section import Section
+
+__all__ = ["BatteryConfig", "ChargingConfig", "TaskConfig"]
+
+
+class ChargingConfig(Section):
+    """When robots go to a charger (`C`), and how fast they charge there."""
+
+    rate_per_h: float = Field(0.37, gt=0, description="Share of the full charge gained per hour at a charger.")
+    below: float = Field(0.2, gt=0, lt=1, description="A robot without a task and with less charge goes to a charger.")
+    until: float = Field(0.9, gt=0, le=1, description="It leaves the charger with this charge and takes tasks again.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.below >= self.until:
+            raise ValueError(f"expected below < until, got below={self.below} >= until={self.until}.")
+        return self
+
+
+class BatteryConfig(Section):
+    """How fast a robot's charge falls; a robot at 0 stands still."""
+
+    drain_idle_per_h: float = Field(0.02, ge=0, description="Share of the charge lost per hour by electronics.")
+    drain_moving_per_h: float = Field(0.10, ge=0, description="Additional share per hour while moving.")
+    drain_loaded_factor: float = Field(1.5, ge=1, description="Factor on the moving drain while loaded.")
+    initial_min: float = Field(0.8, ge=0, le=1, description="Smallest charge at the start of an episode.")
+    initial_max: float = Field(1.0, ge=0, le=1, description="Largest charge at the start of an episode.")
+    capacity_wh: float = Field(1200.0, gt=0, description="Energy of the full charge in Wh; for figures alone.")
+    time_factor: float = Field(
+        1.0, gt=0, le=10_000, description="Batteries drain and charge this many times faster than the clock runs."
+    )
+    charging: ChargingConfig | None = Field(None, description="Use of the chargers; null: robots never charge.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.initial_min > self.initial_max:
+            raise ValueError(
+                f"expected initial_min <= initial_max, got initial_min={self.initial_min} > "
+                f"initial_max={self.initial_max}."
+            )
+        return self
+
+
+class TaskConfig(Section):
+    """The stream of transports: fetch a load at a pick-up, bring it to a delivery."""
+
+    arrival: Literal["backlog", "poisson"] = Field(
+        "backlog", description="backlog: `open` tasks always wait; poisson: tasks arrive at `rate_per_h`."
+    )
+    open: int = Field(8, ge=1, le=10_000, description="Tasks that wait unassigned (poisson: at most).")
+    rate_per_h: float = Field(600.0, gt=0, description="Mean arrivals per hour (poisson only).")
+    dispatch: Literal["nearest"] = Field(
+        "nearest", description="An idle robot takes the task with the nearest pick-up."
+    )
