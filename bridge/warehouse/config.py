@@ -11,8 +11,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bridge.warehouse.config_section import Section
 from bridge.warehouse.config_work import BatteryConfig, ChargingConfig, TaskConfig
+from bridge.warehouse.section import Section
 
 __all__ = [
     "BatteryConfig",

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from bridge.warehouse.config_section import Section
+from bridge.warehouse.section import Section
 
 __all__ = ["BatteryConfig", "ChargingConfig", "TaskConfig"]
 

@@ -1,4 +1,4 @@
-"""What all sections of a warehouse's configuration have in common."""
+"""What all sections of a warehouse scenario have in common: frozen, strict, no unknown keys."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ __all__ = ["Section"]
 
 
 class Section(BaseModel):
-    """A part of the ``warehouse:`` section: frozen, strict, without unknown keys, NaN or infinity."""
+    """A part of a scenario file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
