@@ -63,11 +63,13 @@ def test_cli_train_writes_a_run_that_the_other_commands_take(trained: Path) -> N
     exported = run_cli("export", run, cwd=trained)
     assert exported.returncode == 0, exported.stderr
     assert (trained / run / "export" / "carrier.onnx").is_file()
-    gif = trained / "fleet.gif"
-    played = run_cli("play", "--policy", run / "export", "--scenario", "tiny.yaml", "--gif", gif, cwd=trained)
+    gif, page = trained / "fleet.gif", trained / "fleet.html"
+    pictures = ("--gif", gif, "--replay", page)
+    played = run_cli("play", "--policy", run / "export", "--scenario", "tiny.yaml", *pictures, cwd=trained)
     assert played.returncode == 0, played.stderr
     assert "episode 0: 16 steps" in played.stdout
     assert gif.read_bytes().startswith(b"GIF8")
+    assert "<title>tiny - replay</title>" in page.read_text(encoding="utf-8")
 
 
 def test_cli_train_goes_on_when_resumed(trained: Path) -> None:

@@ -93,6 +93,10 @@ class App {
     this.inspector.select(robot);
     byId('robot-select').value = String(robot);
     if (robot < 0) this.following = false;
+    else {
+      this.fleet.place(this.player.time);
+      if (this.fleet.shown[robot] && !this.fleet.inView(robot)) this.camera.moveTo(this.fleet.x[robot], this.fleet.y[robot]);
+    }
     this.shown = '';
     this.player.refresh();
   }

@@ -15,7 +15,7 @@ class KpiStrip {
     this.kpis = [
       {
         id: 'rate', name: 'Deliveries, mean so far', line: rate(replay.deliveries, 3600), scale: (most) => `max ${most}/h, ${span}`,
-        value: (t) => perHour(t).toFixed(perHour(t) < 10 ? 1 : 0), unit: ' /h', extra: (t) => ` ${replay.deliveries[t]} loads`,
+        value: (t) => perHour(t).toFixed(perHour(t) < 10 ? 1 : 0), unit: ' /h', extra: (t) => ` ${replay.deliveries[t]} ${replay.deliveries[t] === 1 ? 'load' : 'loads'}`,
       },
       {
         id: 'collisions', name: 'Collisions so far', line: replay.collisions, scale: (most) => `total ${most}`,

@@ -237,10 +237,12 @@ class FleetLayer {
     for (const robot of robots) {
       const radius = this.radius(robot);
       if (radius < NUMBERS_FROM_PX) continue;
-      c.font = `650 ${Math.min(Math.round(radius * 0.95), 30)}px system-ui, sans-serif`;
+      const text = String(this.replay.robots[robot].slot);
+      const size = radius * [0.95, 0.8, 0.6, 0.45][Math.min(text.length, 4) - 1]; // within the load's box
+      c.font = `650 ${Math.min(Math.round(size), 30)}px system-ui, sans-serif`;
       c.fillStyle = this.replay.flags(t, robot) & FLAG.loaded ? theme['load-ink'] : '#ffffff';
       const y = this.camera.screenY(this.y[robot]) + radius * 0.05;
-      c.fillText(String(this.replay.robots[robot].slot), this.camera.screenX(this.x[robot]), y);
+      c.fillText(text, this.camera.screenX(this.x[robot]), y);
     }
   }
 

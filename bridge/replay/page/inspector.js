@@ -139,8 +139,9 @@ class Inspector {
       const { label } = this.replay.kinds[kinds[event]];
       counts.set(label, counts.get(label) + 1);
     }
-    this.row('deliveries', 'Delivered').textContent = `${counts.get('delivery') ?? 0} loads so far`;
-    this.row('collisions', 'Collided').textContent = `in ${counts.get('collision') ?? 0} steps so far`;
+    const times = (count, one, many) => `${count} ${count === 1 ? one : many} so far`;
+    this.row('deliveries', 'Delivered').textContent = times(counts.get('delivery') ?? 0, 'load', 'loads');
+    this.row('collisions', 'Collided').textContent = `in ${times(counts.get('collision') ?? 0, 'step', 'steps')}`;
     this.log.replaceChildren(...past.slice(-5).reverse().map((event) => {
       const item = document.createElement('li');
       const button = document.createElement('button');

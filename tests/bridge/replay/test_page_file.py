@@ -6,6 +6,8 @@ import base64
 import dataclasses
 import hashlib
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,3 +106,14 @@ def test_page_of_500_robots_and_1000_steps_stays_below_10_mb(tmp_path: Path) -> 
     path = tmp_path / "replay.html"
     write_replay(recording, path)
     assert path.stat().st_size < 10e6
+
+
+def test_docs_example_writes_a_page(tmp_path: Path) -> None:
+    docs = Path(__file__).resolve().parents[3] / "docs" / "replay.md"
+    example = re.search(r"```python\n(.*?)```", docs.read_text(encoding="utf-8"), re.DOTALL)
+    assert example is not None
+    done = subprocess.run(
+        [sys.executable, "-c", example[1]], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "<title>warehouse_small - replay</title>" in (tmp_path / "pibt.html").read_text(encoding="utf-8")
