@@ -52,7 +52,7 @@ def checked_actions(
         raise ActionError(
             f"{where}: expected finite continuous actions, got {continuous[~np.isfinite(continuous)][0]}."
         )
-    if batch is not None:
+    if batch is not None and behavior.action.num_branches:
         _require_allowed(where, behavior, batch.rows(rows), discrete)
     return BehaviorActions(continuous, discrete)
 

@@ -27,7 +27,7 @@ from bridge.unity.mlagents_types import BaseEnv, BehaviorMapping, DecisionSteps,
 from bridge.unity.player_process import resolve_player
 from bridge.unity.session import SessionOptions, UnitySession
 from bridge.unity.side_channels import SideChannelHub, StatsChannel
-from bridge.unity.steps import batch_to_steps
+from bridge.unity.steps import decision_steps, terminal_steps
 
 __all__ = ["UnityEnvironment"]
 
@@ -94,6 +94,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         options = SessionOptions(seed=seed, num_areas=num_areas, timeout_s=timeout_wait, port=port)
         self._session = UnitySession(command, options, SideChannelHub(channels))
         self._specs: dict[str, Any] = {}
+        self._batches: dict[str, AgentBatch] = {}
         self._asked: dict[str, AgentBatch] = {}
         self._steps: dict[str, tuple[Any, Any]] = {}
         self._actions: dict[str, BehaviorActions] = {}
@@ -134,8 +135,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         """
         behavior = self._behavior("get_steps", behavior_name)
         if behavior_name not in self._steps:
-            spec = self._specs[behavior.name]
-            return DecisionSteps.empty(spec), TerminalSteps.empty(spec)
+            self._steps[behavior_name] = self._make_steps(behavior)
         return self._steps[behavior_name]
 
     def set_actions(self, behavior_name: str, action: Any) -> None:
@@ -185,12 +185,19 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             raise ActionError(f"UnityEnvironment.{call}: expected one of the behaviors {known}, got {name!r}.")
         return behavior
 
+    def _make_steps(self, behavior: Behavior) -> tuple[Any, Any]:
+        batch = self._batches.get(behavior.name)
+        if batch is None:
+            spec = self._specs[behavior.name]
+            return DecisionSteps.empty(spec), TerminalSteps.empty(spec)
+        asked = self._asked[behavior.name]
+        return decision_steps(asked, behavior), terminal_steps(batch.rows(batch.done), behavior)
+
     def _take(self, output: PlayerOutput) -> None:
         self._specs.update({name: behavior.to_mlagents() for name, behavior in output.new_behaviors.items()})
         self._actions.clear()
-        self._asked = {}
-        self._steps = {}
-        for name, batch in output.batches.items():
-            behavior = self._session.behaviors[name]
-            self._asked[name] = batch.rows(~batch.done)
-            self._steps[name] = batch_to_steps(batch, behavior)
+        self._steps.clear()
+        self._batches = output.batches
+        self._asked = {
+            name: batch.rows(~batch.done) if batch.done.any() else batch for name, batch in output.batches.items()
+        }

@@ -202,16 +202,18 @@ class UnitySession:
         return request
 
     def _wait_for_request(self, call: str) -> bytes:
+        server, process = self._resources.server, self._resources.process
         deadline = time.monotonic() + self._options.timeout_s
-        process = self._resources.process
         while True:
-            # Looked at before the queue: what a player sent before it ended is still read.
-            ended = process is not None and process.exit_code() is not None
-            data = self._resources.server.receive(0.0 if ended else min(_POLL_S, self._options.timeout_s))
+            data = server.receive(min(_POLL_S, self._options.timeout_s))
             if data is not None:
                 return data
-            if ended:
-                raise UnityPlayerDiedError(self._obituary(call, "the player died", 0.0))
+            if process is not None and process.exit_code() is not None:
+                # What a player sent before it ended is still read.
+                data = server.receive(0.0)
+                if data is None:
+                    raise UnityPlayerDiedError(self._obituary(call, "the player died", 0.0))
+                return data
             if time.monotonic() > deadline:
                 raise UnityTimeoutError(self._timeout_message(call))
 
