@@ -56,7 +56,7 @@ def import_lorr(document: Item, path: Path, options: ImportOptions, robots: int 
     tasks = _read_tasks(_inside(path, document.require("taskFile")), layout)
     if len(starts) < num_robots:
         document.warnings.add(
-            f"The problem has {len(starts)} agents for {num_robots} robots; the others start anywhere."
+            f"The problem has {len(starts)} agents for {num_robots} robots; the others start on free cells."
         )
     notes: list[str] = []
     floor = largest_component(~layout.blocked)
