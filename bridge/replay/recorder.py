@@ -14,10 +14,12 @@ from bridge.errors import SpecMismatchError
 from bridge.policy import FleetPolicy
 from bridge.replay.fields import EventReader, FieldTape, RobotField
 from bridge.replay.frames import Doing, Frame, nothing_done, read_doing, read_final_frame, read_frame, read_scan
+from bridge.replay.jam_events import read_jams
 from bridge.replay.recording import LidarRecord, Recording, ReplayEvent, list_events
 from bridge.replay.writer import write_replay
 from bridge.roster import Roster
 from bridge.warehouse.config import LidarBlock
+from bridge.warehouse.metrics import make_clock
 from bridge.warehouse.simulator import WarehouseSimulator
 from bridge.warehouse.spec import seconds_per_step
 from bridge.warehouse.tasks import DELIVERED, PICKED_UP
@@ -53,7 +55,7 @@ def record_replay(
         scenario_name: Shown as the title.
         policy_name: Shown beside it.
         fields: Further figures of robots.
-        read_events: Finds further events, for example deadlocks.
+        read_events: Finds further events; deadlocks and livelocks that the simulator finds are always kept.
 
     Returns:
         What was recorded.
@@ -143,6 +145,7 @@ class _Tape:
         """Keep the frame after a step."""
         self._keep(read_frame(self._simulator, self._env), read_doing(self._simulator, self._env))
         self._fields.read(self._simulator, self._env)
+        self._events.extend(read_jams(self._simulator, self._env))
         if self._read_events is not None:
             self._events.extend(self._read_events(self._simulator, self._env))
 
@@ -196,8 +199,12 @@ class _Tape:
     def _num_refused(self, doings: Doing) -> NDArray[np.int64]:
         """Per step; the reset has cleared those of the last step of an episode, but not their number."""
         number: NDArray[np.int64] = doings.refused.sum(axis=1, dtype=np.int64)
-        if self._metrics is not None:
-            number[-1] = round(self._metrics["blocked_moves"]) - number[:-1].sum()
+        config = self._simulator.config
+        warm_up = make_clock(
+            config.metrics.warm_up_s, config.episode_steps, seconds_per_step(config.drive)
+        ).warm_up_steps
+        if self._metrics is not None and len(number) > warm_up + 1:
+            number[-1] = round(self._metrics["blocked_moves"]) - number[warm_up + 1 : -1].sum()
         return number
 
     def _figures(self) -> tuple[tuple[str, str, float], ...]:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from bridge.warehouse.config_monitoring import DeadlockConfig, MetricsConfig
 from bridge.warehouse.config_work import BatteryConfig, ChargingConfig, TaskConfig
 from bridge.warehouse.section import Section
 
@@ -181,6 +182,10 @@ class WarehouseConfig(Section):
     )
     reward: RewardConfig = Field(default_factory=RewardConfig, description="Reward terms.")
     contact: ContactConfig = Field(default_factory=ContactConfig, description="Contact rule.")
+    deadlock: DeadlockConfig | None = Field(
+        default_factory=DeadlockConfig, description="Detection of robots that are stuck; null: none."
+    )
+    metrics: MetricsConfig = Field(default_factory=MetricsConfig, description="What figures are taken over.")
     mask_blocked_moves: bool = Field(
         False, description="grid only: the action mask forbids moves into racks and walls."
     )

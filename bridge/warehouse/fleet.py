@@ -71,6 +71,7 @@ class Fleet(NamedTuple):
         pickup: int32, goal where the task's load is fetched; -1 without a task.
         delivery: int32, goal where it is brought; -1 without a task.
         number: int32, serial number of the task.
+        released: int32, step of the episode in which the task arrived.
         age: int32, steps since the task was assigned.
         waiting: int32, steps since the robot last reached a pick-up or delivery; 0 without a task.
         route: int32, packed route entry (see ``floor``) of the current goal; 0 without a goal.
@@ -88,6 +89,7 @@ class Fleet(NamedTuple):
     pickup: Int32
     delivery: Int32
     number: Int32
+    released: Int32
     age: Int32
     waiting: Int32
     route: Int32
@@ -108,7 +110,8 @@ class Outcome(NamedTuple):
         leaving: bool, left the floor.
         moved_m: float32, distance driven.
         served: int32, 0 nothing, 1 fetched a load, 2 delivered one.
-        task_steps: int32, age of the task that was delivered.
+        task_steps: int32, age of the task that was delivered, since it was assigned.
+        flow_steps: int32, the same since it arrived.
     """
 
     lived: Bool
@@ -119,6 +122,7 @@ class Outcome(NamedTuple):
     moved_m: Float32
     served: Int32
     task_steps: Int32
+    flow_steps: Int32
 
 
 class TaskPool(NamedTuple):
@@ -129,6 +133,7 @@ class TaskPool(NamedTuple):
         pickup: (E, K) int32, goals.
         delivery: (E, K) int32, goals.
         number: (E, K) int32, serial numbers; lower is older.
+        released: (E, K) int32, steps of the episode in which they arrived.
         drawn: (E,) int32, tasks drawn so far in the episode.
         claimed: (E, G) bool, goals that are the parking place of a robot.
     """
@@ -137,6 +142,7 @@ class TaskPool(NamedTuple):
     pickup: Int32
     delivery: Int32
     number: Int32
+    released: Int32
     drawn: Int32
     claimed: Bool
 
@@ -193,6 +199,7 @@ def make_pool(num_envs: int, num_open: int, num_robots: int, num_goals: int) -> 
         pickup=np.zeros(tasks, np.int32),
         delivery=np.zeros(tasks, np.int32),
         number=np.zeros(tasks, np.int32),
+        released=np.zeros(tasks, np.int32),
         drawn=np.zeros(num_envs, np.int32),
         claimed=np.zeros((num_envs, num_goals), np.bool_),
     )

@@ -1,18 +1,31 @@
-"""The figures of an episode."""
+"""The figures of an episode: per run, and per robot; ``docs/kpis.md`` has the formulas."""
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bridge.jit import lean_kernel
 from bridge.specs import MetricSpec
-from bridge.warehouse.fleet import Fleet, Outcome
+from bridge.warehouse.fleet import Fleet, Outcome, TaskPool
 
-__all__ = ["METRICS", "add_to_tally", "make_tally", "metric_values"]
+__all__ = [
+    "METRICS",
+    "ROBOT_METRICS",
+    "MetricClock",
+    "Tally",
+    "add_to_tally",
+    "clear_tally",
+    "make_clock",
+    "make_tally",
+    "metric_values",
+    "robot_metric_values",
+]
 
+Bool = NDArray[np.bool_]
 Float64 = NDArray[np.float64]
 Int32 = NDArray[np.int32]
 
@@ -27,91 +40,257 @@ METRICS: Final = (
         "simulator is at fault",
         False,
     ),
+    MetricSpec("robot_collisions_per_h", "contacts of two robots per simulated hour", False),
+    MetricSpec("rack_collisions_per_h", "contacts of a robot with a rack or wall per simulated hour", False),
     MetricSpec("blocked_moves", "steps of robots whose motion was refused because of a rack, a wall or a robot", False),
     MetricSpec("despawns", "robots that left the floor because they would have touched something", False),
     MetricSpec("distance_m", "way driven by all robots in m", None),
+    MetricSpec("empty_share", "share of that way driven without a load", False),
+    MetricSpec("stops", "times that a robot with a task came to a stand", False),
     MetricSpec(
         "task_time_s",
         "mean time from the assignment of a task to its delivery in s; tasks that still run at the end count with "
         "their age; 0 if none was assigned",
         False,
     ),
+    MetricSpec("flow_time_mean_s", "mean time from the arrival of a task to its delivery in s; 0 without one", False),
+    MetricSpec("flow_time_p95_s", "95th percentile of the same (nearest rank)", False),
+    MetricSpec("flow_time_max_s", "the longest of the same", False),
+    MetricSpec("max_task_age_s", "longest time that any task, delivered or not, has been in the system in s", False),
     MetricSpec("waiting_share", "share of the time with a task in which a robot stood still", False),
     MetricSpec("busy_share", "share of the robots' time on the floor in which they had a task", None),
+    MetricSpec("utilisation", "share of the time of all robots, on the floor or not, in which they had a task", None),
+    MetricSpec("delivery_gini", "Gini coefficient of the deliveries per robot: 0 equal, towards 1 all by one", None),
 )
 
-_DELIVERIES: Final = 0
-_PICKUPS: Final = 1
-_CONTACTS: Final = 2
-_REFUSED: Final = 3
-_DESPAWNS: Final = 4
-_DISTANCE: Final = 5
-_TASK_STEPS: Final = 6
-_WAITING: Final = 7
-_BUSY: Final = 8
-_ALIVE: Final = 9
-_SIZE: Final = 10
+ROBOT_METRICS: Final = (
+    MetricSpec("deliveries", "loads delivered", True),
+    MetricSpec("pickups", "loads fetched", True),
+    MetricSpec("distance_m", "way driven in m", None),
+    MetricSpec("loaded_distance_m", "way driven with a load in m", None),
+    MetricSpec("busy_s", "time with a task in s", None),
+    MetricSpec("waiting_s", "time with a task in which it stood still in s", False),
+    MetricSpec("present_s", "time on the floor in s", None),
+    MetricSpec("stops", "times that it came to a stand with a task", False),
+    MetricSpec("blocked_moves", "steps in which its motion was refused", False),
+    MetricSpec("robot_contacts", "contacts with robots", False),
+    MetricSpec("rack_contacts", "contacts with racks and walls", False),
+    MetricSpec("despawns", "times that it left the floor", False),
+)
+
+_MAX_BINS: Final = 4096
 
 
-def make_tally(num_envs: int) -> Float64:
+class Tally(NamedTuple):
+    """Sums of the running episode after its warm-up.
+
+    Attributes:
+        deliveries: (E, N) int32.
+        pickups: (E, N) int32.
+        distance: (E, N) float64, m.
+        loaded_distance: (E, N) float64, m.
+        busy: (E, N) int32, steps with a task.
+        waiting: (E, N) int32, steps with a task in which it stood.
+        present: (E, N) int32, steps on the floor.
+        stops: (E, N) int32.
+        refused: (E, N) int32.
+        robot_contacts: (E, N) int32.
+        rack_contacts: (E, N) int32.
+        despawns: (E, N) int32.
+        task_steps: (E, N) int32, ages of the delivered tasks since their assignment.
+        moved: (E, N) bool, the robot moved in the last step.
+        flow_steps: (E,) int64, ages of the delivered tasks since their arrival.
+        longest_flow: (E,) int32, the largest of them.
+        flow_bins: (E, B) int32, number of deliveries by that age in bins of ``MetricClock.bin_steps``.
+    """
+
+    deliveries: Int32
+    pickups: Int32
+    distance: Float64
+    loaded_distance: Float64
+    busy: Int32
+    waiting: Int32
+    present: Int32
+    stops: Int32
+    refused: Int32
+    robot_contacts: Int32
+    rack_contacts: Int32
+    despawns: Int32
+    task_steps: Int32
+    moved: Bool
+    flow_steps: NDArray[np.int64]
+    longest_flow: Int32
+    flow_bins: Int32
+
+
+class MetricClock(NamedTuple):
+    """Simulated time of a step in s, steps that do not count, and the width of the bins of flow times in steps."""
+
+    step_s: float
+    warm_up_steps: int
+    bin_steps: int
+
+
+def make_clock(warm_up_s: float, episode_steps: int, step_s: float) -> MetricClock:
+    """Flow times are exact in episodes of up to 4096 steps; beyond, their percentile is rounded up by < 0.1%."""
+    return MetricClock(float(step_s), math.ceil(warm_up_s / step_s - 1e-9), -(-episode_steps // _MAX_BINS))
+
+
+def make_tally(num_envs: int, num_robots: int, episode_steps: int) -> Tally:
     """Zeroed sums of every environment."""
-    return np.zeros((num_envs, _SIZE))
+    dtypes: dict[str, type[np.generic]] = {"distance": np.float64, "loaded_distance": np.float64, "moved": np.bool_}
+    robots = Tally._fields[:-3]
+    arrays = {name: np.zeros((num_envs, num_robots), dtypes.get(name, np.int32)) for name in robots}
+    return Tally(
+        **arrays,
+        flow_steps=np.zeros(num_envs, np.int64),
+        longest_flow=np.zeros(num_envs, np.int32),
+        flow_bins=np.zeros((num_envs, min(episode_steps, _MAX_BINS) + 1), np.int32),
+    )
+
+
+def clear_tally(tally: Tally, envs: Bool) -> None:
+    """Start an episode in the environments of ``envs``: (E,) bool."""
+    for values in tally:
+        values[envs] = 0
 
 
 @lean_kernel
-def add_to_tally(fleet: Fleet, outcome: Outcome, tally: Float64) -> None:
-    """Add the last step to the sums: (E, ...) float64."""
+def add_to_tally(fleet: Fleet, outcome: Outcome, clock: MetricClock, steps: Int32, tally: Tally) -> None:
+    """Add the last step to the sums.
+
+    Args:
+        fleet: After the step.
+        outcome: What happened in it.
+        clock: Of :func:`make_clock`.
+        steps: (E,) int32, steps since the start of the episode, with this one.
+        tally: Advanced.
+    """
     num_envs, num_robots = fleet.cell.shape
     for env in range(num_envs):
-        sums = tally[env]
+        counts = steps[env] > clock.warm_up_steps
         for robot in range(num_robots):
             if not outcome.lived[env, robot]:
+                tally.moved[env, robot] = False
                 continue
-            served = outcome.served[env, robot]
+            served, moved_m = outcome.served[env, robot], outcome.moved_m[env, robot]
             busy = served != 0 or (fleet.pickup[env, robot] >= 0 and fleet.age[env, robot] > 0)
-            sums[_DELIVERIES] += served == 2
-            sums[_PICKUPS] += served == 1
-            # A contact of two robots is noted by both.
-            sums[_CONTACTS] += 0.5 * outcome.robot_contacts[env, robot] + outcome.rack_contacts[env, robot]
-            sums[_REFUSED] += outcome.refused[env, robot]
-            sums[_DESPAWNS] += outcome.leaving[env, robot]
-            sums[_DISTANCE] += outcome.moved_m[env, robot]
-            sums[_TASK_STEPS] += outcome.task_steps[env, robot] if served == 2 else 0
-            sums[_WAITING] += busy and outcome.moved_m[env, robot] == 0.0
-            sums[_BUSY] += busy
-            sums[_ALIVE] += 1.0
+            stopped = busy and moved_m == 0.0 and tally.moved[env, robot]
+            tally.moved[env, robot] = moved_m > 0.0
+            if not counts:
+                continue
+            tally.distance[env, robot] += moved_m
+            tally.present[env, robot] += 1
+            tally.busy[env, robot] += busy
+            tally.waiting[env, robot] += busy and moved_m == 0.0
+            tally.stops[env, robot] += stopped
+            tally.refused[env, robot] += outcome.refused[env, robot]
+            if outcome.robot_contacts[env, robot] or outcome.rack_contacts[env, robot] or outcome.leaving[env, robot]:
+                tally.robot_contacts[env, robot] += outcome.robot_contacts[env, robot]
+                tally.rack_contacts[env, robot] += outcome.rack_contacts[env, robot]
+                tally.despawns[env, robot] += outcome.leaving[env, robot]
+            # A load is taken or handed over at the end of the step.
+            if (fleet.loaded[env, robot] and served != 1) or served == 2:
+                tally.loaded_distance[env, robot] += moved_m
+            if served == 1:
+                tally.pickups[env, robot] += 1
+            elif served == 2:
+                flow = outcome.flow_steps[env, robot]
+                tally.deliveries[env, robot] += 1
+                tally.task_steps[env, robot] += outcome.task_steps[env, robot]
+                tally.flow_steps[env] += flow
+                tally.longest_flow[env] = max(tally.longest_flow[env], flow)
+                tally.flow_bins[env, min((flow + clock.bin_steps - 1) // clock.bin_steps, 4096)] += 1
 
 
-def metric_values(tally: Float64, pickup: Int32, age: Int32, steps: Int32, step_s: float) -> Float64:
+def robot_metric_values(tally: Tally, envs: Bool, clock: MetricClock) -> Float64:
+    """(E', N, len(ROBOT_METRICS)) float64, the figures of each robot in the environments of ``envs``."""
+    columns = {
+        "distance_m": tally.distance,
+        "loaded_distance_m": tally.loaded_distance,
+        "busy_s": tally.busy * clock.step_s,
+        "waiting_s": tally.waiting * clock.step_s,
+        "present_s": tally.present * clock.step_s,
+        "blocked_moves": tally.refused,
+    }
+    own = tally._asdict()
+    return np.stack(
+        [np.asarray(columns.get(m.name, own.get(m.name)), np.float64)[envs] for m in ROBOT_METRICS], axis=-1
+    )
+
+
+def metric_values(tally: Tally, fleet: Fleet, pool: TaskPool, steps: Int32, envs: Bool, clock: MetricClock) -> Float64:
     """The metrics of some environments at the end of their episodes.
 
     Args:
-        tally: (E, ...) float64, sums of :func:`add_to_tally`.
-        pickup: (E, N) int32 as in ``Fleet``, at the end.
-        age: (E, N) int32 as in ``Fleet``, at the end.
+        tally: Sums of :func:`add_to_tally`.
+        fleet: At the end.
+        pool: At the end.
         steps: (E,) int32, steps of the episode.
-        step_s: Simulated time of a step.
+        envs: (E,) bool, environments whose episodes ended.
+        clock: Of :func:`make_clock`.
 
     Returns:
-        (E, len(METRICS)) float64.
+        (E', len(METRICS)) float64.
     """
-    # (E, sums) -> one (E,) array per sum
-    deliveries, pickups, contacts, refused, despawns, distance, task_steps, waiting, busy, alive = tally.T
-    running = pickup >= 0
-    num_tasks = deliveries + running.sum(axis=1)
-    task_steps = task_steps + np.where(running, age, 0).sum(axis=1)
-    return np.stack(
-        [
-            deliveries,
-            deliveries * 3600.0 / (steps * step_s),
-            pickups,
-            contacts,
-            refused,
-            despawns,
-            distance,
-            task_steps * step_s / np.maximum(num_tasks, 1.0),
-            waiting / np.maximum(busy, 1.0),
-            busy / np.maximum(alive, 1.0),
-        ],
-        axis=1,
-    )
+    # (E, N) -> (E',) sums over the robots
+    sums = {name: getattr(tally, name)[envs].sum(axis=1, dtype=np.float64) for name in Tally._fields[:-3]}
+    counted_h = np.maximum(steps[envs] - clock.warm_up_steps, 1) * clock.step_s / 3600.0
+    running = fleet.pickup[envs] >= 0
+    num_tasks = sums["deliveries"] + running.sum(axis=1)
+    task_steps = sums["task_steps"] + np.where(running, fleet.age[envs], 0).sum(axis=1)
+    # A contact of two robots is noted by both.
+    robot_contacts = 0.5 * sums["robot_contacts"]
+    num_robots = fleet.cell.shape[1]
+    values = {
+        "deliveries": sums["deliveries"],
+        "deliveries_per_h": sums["deliveries"] / counted_h,
+        "pickups": sums["pickups"],
+        "collisions": robot_contacts + sums["rack_contacts"],
+        "robot_collisions_per_h": robot_contacts / counted_h,
+        "rack_collisions_per_h": sums["rack_contacts"] / counted_h,
+        "blocked_moves": sums["refused"],
+        "despawns": sums["despawns"],
+        "distance_m": sums["distance"],
+        "empty_share": 1.0 - sums["loaded_distance"] / np.maximum(sums["distance"], 1e-9),
+        "stops": sums["stops"],
+        "task_time_s": task_steps * clock.step_s / np.maximum(num_tasks, 1.0),
+        "flow_time_mean_s": tally.flow_steps[envs] * clock.step_s / np.maximum(sums["deliveries"], 1.0),
+        "flow_time_p95_s": _percentile_steps(tally, envs, clock, 0.95) * clock.step_s,
+        "flow_time_max_s": tally.longest_flow[envs] * clock.step_s,
+        "max_task_age_s": _oldest_steps(tally, fleet, pool, steps, envs) * clock.step_s,
+        "waiting_share": sums["waiting"] / np.maximum(sums["busy"], 1.0),
+        "busy_share": sums["busy"] / np.maximum(sums["present"], 1.0),
+        "utilisation": sums["busy"] / (np.maximum(steps[envs] - clock.warm_up_steps, 1) * num_robots),
+        "delivery_gini": _gini(tally.deliveries[envs]),
+    }
+    return np.stack([values[metric.name] for metric in METRICS], axis=1)
+
+
+def _percentile_steps(tally: Tally, envs: Bool, clock: MetricClock, share: float) -> Float64:
+    """Nearest-rank percentile of the flow times in steps: (E',); the upper edge of its bin."""
+    totals = np.cumsum(tally.flow_bins[envs], axis=1)
+    rank = np.ceil(share * totals[:, -1] - 1e-9)
+    steps: Float64 = (totals < rank[:, None]).sum(axis=1, dtype=np.float64) * clock.bin_steps
+    return np.minimum(steps, tally.longest_flow[envs])
+
+
+def _oldest_steps(tally: Tally, fleet: Fleet, pool: TaskPool, steps: Int32, envs: Bool) -> Float64:
+    """Longest time from arrival to delivery or to the end of the episode, in steps: (E',)."""
+    waits = np.arange(pool.released.shape[1]) < pool.num_waiting[envs][:, None]
+    ages = [
+        tally.longest_flow[envs][:, None],
+        np.where(waits, steps[envs][:, None] - pool.released[envs], 0),
+        np.where(fleet.pickup[envs] >= 0, steps[envs][:, None] - fleet.released[envs], 0),
+    ]
+    oldest: Float64 = np.concatenate(ages, axis=1).max(axis=1).astype(np.float64)
+    return oldest
+
+
+def _gini(counts: Int32) -> Float64:
+    """Gini coefficient of each row of (E', N) counts; 0 where nothing was counted."""
+    ordered = np.sort(counts, axis=1).astype(np.float64)
+    num = ordered.shape[1]
+    ranks = 2.0 * np.arange(1, num + 1) - num - 1.0
+    gini: Float64 = (ranks * ordered).sum(axis=1) / (num * np.maximum(ordered.sum(axis=1), 1.0))
+    return gini

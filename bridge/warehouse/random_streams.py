@@ -40,6 +40,7 @@ class Purpose(IntEnum):
     ARRIVAL = 4
     RIGHT_OF_WAY = 5
     RESPAWN = 6
+    RELOCATION = 7
 
 
 @lean_kernel

@@ -19,8 +19,17 @@ from bridge.warehouse.battery import drain_batteries
 from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
 from bridge.warehouse.fleet import Outcome, make_fleet, make_outcome, make_pool, make_pose, make_traits
 from bridge.warehouse.floor import make_floor
+from bridge.warehouse.jam_watch import JamWatch
+from bridge.warehouse.jams import Jams
 from bridge.warehouse.layout import Layout
-from bridge.warehouse.metrics import add_to_tally, make_tally, metric_values
+from bridge.warehouse.metrics import (
+    add_to_tally,
+    clear_tally,
+    make_clock,
+    make_tally,
+    metric_values,
+    robot_metric_values,
+)
 from bridge.warehouse.motion_differential import drive_differential, make_cell_lists, make_limits
 from bridge.warehouse.motion_grid import make_grid_scratch, move_on_grid
 from bridge.warehouse.observation import mask_blocked_moves
@@ -89,7 +98,10 @@ class WarehouseSimulator:
         self._pose = make_pose(num_envs, num_robots)
         self._outcome = make_outcome(num_envs, num_robots)
         self._pool = make_pool(num_envs, config.tasks.open, num_robots, len(self._floor.goal_cell))
-        self._tally = make_tally(num_envs)
+        self._tally = make_tally(num_envs, num_robots, config.episode_steps)
+        self._clock = make_clock(config.metrics.warm_up_s, config.episode_steps, self._step_s)
+        self._robot_metrics = robot_metric_values(self._tally, np.ones(num_envs, np.bool_), self._clock)
+        self._watch = JamWatch(config, layout, num_envs, self._step_s)
         self._grid_scratch = make_grid_scratch(layout.blocked.size, num_robots)
         self._cell_lists = make_cell_lists(layout.blocked.size, num_robots)
         self._places = np.zeros_like(self._floor.start_cells)
@@ -272,6 +284,16 @@ class WarehouseSimulator:
         """What happened to each robot in the last step; ``refused`` is cleared where an episode began."""
         return self._outcome
 
+    @property
+    def jams(self) -> Jams | None:
+        """Who is stuck after the last step; None where the scenario does not look."""
+        return self._watch.jams
+
+    @property
+    def robot_metrics(self) -> NDArray[np.float64]:
+        """(E, N, len(ROBOT_METRICS)) float64, figures of each robot in the episode that ended last; a copy."""
+        return self._robot_metrics.copy()
+
     # ---------------------------------------------------------------- one step
 
     def _require_open(self, method: str) -> None:
@@ -309,7 +331,7 @@ class WarehouseSimulator:
             commands, steps = self._commands, self._steps
             drive_differential(floor, fleet, pose, outcome, lists, limits, radius, commands, way, steps, despawn)
         drain_batteries(fleet, outcome, self._traits)
-        serve(floor, fleet, pose, self._pool, outcome, self._station_radius_m)
+        serve(floor, fleet, pose, self._pool, outcome, self._steps, self._station_radius_m)
         if despawn:
             bring_back(
                 floor,
@@ -323,10 +345,11 @@ class WarehouseSimulator:
                 self._config.episode_steps - 1,
                 self._limits is not None,
             )
+        self._watch.look(floor, fleet, pose, outcome, keys[Purpose.RELOCATION], self._steps)
         self._steps += 1
         self._dispatch(self._all)
         pay_rewards(floor, fleet, pose, outcome, self._terms, self._rewards)
-        add_to_tally(fleet, outcome, self._tally)
+        add_to_tally(fleet, outcome, self._clock, self._steps, self._tally)
 
     def _dispatch(self, envs: Bool) -> None:
         task, arrival = self._keys[Purpose.TASK], self._keys[Purpose.ARRIVAL]
@@ -357,9 +380,9 @@ class WarehouseSimulator:
 
     def _report_ended_episodes(self, over: Bool) -> None:
         self._sensing.write_state(self._steps, over, self._arrays.final_state)
-        self._arrays.metrics[over] = metric_values(
-            self._tally[over], self._fleet.pickup[over], self._fleet.age[over], self._steps[over], self._step_s
-        )
+        values = metric_values(self._tally, self._fleet, self._pool, self._steps, over, self._clock)
+        self._arrays.metrics[over] = np.concatenate([values, *self._watch.metric_values(over)], axis=1)
+        self._robot_metrics[over] = robot_metric_values(self._tally, over, self._clock)
 
     def _begin_episodes(self, envs: Bool) -> None:
         """Put the environments of ``envs`` at the start of the episode that the arrays number."""
@@ -367,7 +390,8 @@ class WarehouseSimulator:
         # (envs, purpose) -> (purpose, envs)
         self._keys[:, envs] = keys.T
         self._steps[envs] = 0
-        self._tally[envs] = 0.0
+        clear_tally(self._tally, envs)
+        self._watch.clear(envs)
         self._outcome.refused[envs] = False
         clear_tasks(self._fleet, self._pool, envs)
         place_fleet(

@@ -17,7 +17,7 @@ from bridge.warehouse.fleet import Fleet, Outcome, Pose, Traits
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import uniform
 
-__all__ = ["bring_back", "place_fleet"]
+__all__ = ["bring_back", "place_fleet", "relocate"]
 
 UInt64 = NDArray[np.uint64]
 Int32 = NDArray[np.int32]
@@ -113,6 +113,41 @@ def bring_back(
                 charge = traits.initial_min[robot] + span * uniform(keys[env], counter + 2)
                 heading = np.pi * (2.0 * uniform(keys[env], counter + 3) - 1.0) if turning else 0.0
                 _put(floor, fleet, pose, env, robot, cell, charge, heading)
+
+
+@lean_kernel
+def relocate(
+    floor: Floor,
+    fleet: Fleet,
+    pose: Pose,
+    traits: Traits,
+    keys: UInt64,
+    steps: Int32,
+    turning: bool,
+    chosen: Bool,
+) -> None:
+    """Take robots to free places, as an operator would; they keep their tasks, loads and charge.
+
+    Args:
+        floor: The floor plan.
+        fleet: ``cell`` is written.
+        pose: Written.
+        traits: Footprint.
+        keys: (E,) uint64, stream of the places.
+        steps: (E,) int32, number of the step in its episode.
+        turning: Robots have a heading.
+        chosen: (E, N) bool, robots to take away; cleared where there is no free place.
+    """
+    num_envs, num_robots = fleet.cell.shape
+    for env in range(num_envs):
+        for robot in range(num_robots):
+            if chosen[env, robot]:
+                counter = 4 * (int(steps[env]) * num_robots + robot)
+                cell = _free_place(floor, fleet, pose, traits, env, robot, keys[env], counter)
+                chosen[env, robot] = cell >= 0
+                if cell >= 0:
+                    heading = np.pi * (2.0 * uniform(keys[env], counter + 2) - 1.0) if turning else 0.0
+                    _put(floor, fleet, pose, env, robot, cell, fleet.charge[env, robot], heading)
 
 
 @kernel_part

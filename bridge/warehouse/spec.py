@@ -17,6 +17,7 @@ from bridge.warehouse.config import (
     WarehouseConfig,
     WindowBlock,
 )
+from bridge.warehouse.jam_watch import JAM_METRICS
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.metrics import METRICS
 from bridge.warehouse.neighbours import NEIGHBOUR_FIELDS
@@ -53,7 +54,8 @@ def warehouse_spec(config: WarehouseConfig, layout: Layout) -> WorldSpec:
         RoleSpec(role.role, tuple(f"{role.role}_{slot}" for slot in range(role.count)), observation, action)
         for role in config.fleet
     )
-    return WorldSpec(roles, state_size(config.num_robots), METRICS, seconds_per_step(config.drive))
+    metrics = METRICS if config.deadlock is None else (*METRICS, *JAM_METRICS)
+    return WorldSpec(roles, state_size(config.num_robots), metrics, seconds_per_step(config.drive))
 
 
 def _block(block: BlockConfig, turning: bool) -> ObservationBlock:

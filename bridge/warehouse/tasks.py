@@ -57,7 +57,9 @@ def make_stream(tasks: TaskConfig, step_s: float) -> TaskStream:
 
 
 @lean_kernel
-def serve(floor: Floor, fleet: Fleet, pose: Pose, pool: TaskPool, outcome: Outcome, radius_m: float) -> None:
+def serve(
+    floor: Floor, fleet: Fleet, pose: Pose, pool: TaskPool, outcome: Outcome, steps: Int32, radius_m: float
+) -> None:
     """Let robots at their stations fetch and deliver, and take leaving robots off the floor.
 
     Args:
@@ -65,7 +67,8 @@ def serve(floor: Floor, fleet: Fleet, pose: Pose, pool: TaskPool, outcome: Outco
         fleet: Task, load and goal are advanced; ``alive`` is cleared where a robot leaves.
         pose: Where robots are.
         pool: Takes back the tasks of leaving robots.
-        outcome: ``served`` and ``task_steps`` are written; ``leaving`` is read.
+        outcome: ``served``, ``task_steps`` and ``flow_steps`` are written; ``leaving`` is read.
+        steps: (E,) int32, number of the step in its episode, from 0.
         radius_m: How near to the centre of the goal's cell counts as there; negative: in its cell.
     """
     num_envs, num_robots = fleet.cell.shape
@@ -91,6 +94,7 @@ def serve(floor: Floor, fleet: Fleet, pose: Pose, pool: TaskPool, outcome: Outco
             else:
                 outcome.served[env, robot] = DELIVERED
                 outcome.task_steps[env, robot] = fleet.age[env, robot]
+                outcome.flow_steps[env, robot] = steps[env] + 1 - fleet.released[env, robot]
                 _drop_task(fleet, env, robot)
 
 
@@ -122,6 +126,7 @@ def _leave(fleet: Fleet, pool: TaskPool, env: int, robot: int) -> None:
         pool.pickup[env, slot] = fleet.pickup[env, robot]
         pool.delivery[env, slot] = fleet.delivery[env, robot]
         pool.number[env, slot] = fleet.number[env, robot]
+        pool.released[env, slot] = fleet.released[env, robot]
         pool.num_waiting[env] += 1
     elif fleet.goal[env, robot] >= 0:
         pool.claimed[env, fleet.goal[env, robot]] = False
@@ -172,13 +177,13 @@ def dispatch(
         arriving = max(stream.open - pool.num_waiting[env], 0)
         if stream.mean >= 0.0:
             arriving = _poisson(stream.mean, uniform(arrival_keys[env], int(steps[env])), arriving)
-        _add_tasks(floor, pool, task_keys[env], env, arriving)
+        _add_tasks(floor, pool, task_keys[env], env, arriving, steps[env])
         for robot in range(num_robots):
             if fleet.alive[env, robot] and fleet.pickup[env, robot] < 0:
                 if pool.num_waiting[env] > 0:
                     _take_nearest(floor, fleet, pool, env, robot)
                     if stream.mean < 0.0:
-                        _add_tasks(floor, pool, task_keys[env], env, stream.open - pool.num_waiting[env])
+                        _add_tasks(floor, pool, task_keys[env], env, stream.open - pool.num_waiting[env], steps[env])
                 elif fleet.goal[env, robot] < 0:
                     _send_to_parking(floor, fleet, pool, env, robot)
         for robot in range(num_robots):
@@ -219,7 +224,7 @@ def _poisson(mean: float, probability: float, most: int) -> int:
 
 
 @kernel_part
-def _add_tasks(floor: Floor, pool: TaskPool, key: np.uint64, env: int, number: int) -> None:
+def _add_tasks(floor: Floor, pool: TaskPool, key: np.uint64, env: int, number: int, step: int) -> None:
     for _ in range(number):
         slot = pool.num_waiting[env]
         drawn = int(pool.drawn[env])
@@ -228,6 +233,7 @@ def _add_tasks(floor: Floor, pool: TaskPool, key: np.uint64, env: int, number: i
         pool.pickup[env, slot] = floor.pickups[pickup]
         pool.delivery[env, slot] = floor.deliveries[delivery]
         pool.number[env, slot] = drawn
+        pool.released[env, slot] = step
         pool.drawn[env] += 1
         pool.num_waiting[env] += 1
 
@@ -247,11 +253,13 @@ def _take_nearest(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: i
     fleet.pickup[env, robot] = pool.pickup[env, best]
     fleet.delivery[env, robot] = pool.delivery[env, best]
     fleet.number[env, robot] = pool.number[env, best]
+    fleet.released[env, robot] = pool.released[env, best]
     fleet.goal[env, robot] = pool.pickup[env, best]
     last = pool.num_waiting[env] - 1
     pool.pickup[env, best] = pool.pickup[env, last]
     pool.delivery[env, best] = pool.delivery[env, last]
     pool.number[env, best] = pool.number[env, last]
+    pool.released[env, best] = pool.released[env, last]
     pool.num_waiting[env] = last
 
 

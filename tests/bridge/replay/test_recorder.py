@@ -13,7 +13,9 @@ from bridge.errors import SpecMismatchError
 from bridge.policy import FleetPolicy, RandomPolicy
 from bridge.registry import open_world
 from bridge.replay import Recording, ReplayEvent, RobotField, record_episode
+from bridge.roster import RosterArrays
 from bridge.scenario import load_scenario
+from bridge.warehouse.config_monitoring import DeadlockConfig, MetricsConfig
 from bridge.warehouse.simulator import WarehouseSimulator
 
 Record = Callable[..., tuple[Path, Recording]]
@@ -213,3 +215,33 @@ def test_record_episode_refuses_worlds_that_are_no_warehouse() -> None:
     with pytest.raises(SpecMismatchError, match=r"replay: expected the built-in warehouse simulator, got \w+, which"):
         record_episode(roster, RandomPolicy(roster.spec, 0), seed=0, scenario_name="x")
     roster.close()
+
+
+def test_recording_keeps_the_deadlocks_and_livelocks_that_the_simulator_finds() -> None:
+    world = open_world(load_scenario("warehouse_small"))
+    deadlock = DeadlockConfig(cycle_s=5.0, no_progress_s=20.0)
+    # Figures without their warm-up, which the number of refused motions in the last step is worked out from.
+    changed = {"deadlock": deadlock, "metrics": MetricsConfig(warm_up_s=100.0), "mask_blocked_moves": False}
+    simulator = WarehouseSimulator(world.config.model_copy(update=changed), world.layout, 1)
+    recording = record_episode(simulator, _Push(simulator), seed=1, scenario_name="x")
+    jams = [*events_of(recording, "deadlock"), *events_of(recording, "livelock")]
+    figures = {name: value for name, _, value in recording.figures}
+    assert len(events_of(recording, "livelock")) > 2
+    assert len(jams) >= figures["deadlocks"] + figures["livelocks"]
+    assert (recording.num_refused >= 0).all()
+    for _, robots in events_of(recording, "deadlock"):
+        assert len(robots) >= 2
+
+
+class _Push:
+    """Every robot pushes along its shortest way and never yields."""
+
+    def __init__(self, simulator: WarehouseSimulator) -> None:
+        self._simulator = simulator
+
+    def act(self, arrays: RosterArrays) -> None:
+        """See ``FleetPolicy``."""
+        view = self._simulator
+        for robot in range(view.config.num_robots):
+            distance = view.goal_distances[view.goal_index[0, robot], view.moves[view.cells[0, robot]]]
+            arrays.roles["carrier"].discrete_actions[0, robot, 0] = int(np.argmin(distance))

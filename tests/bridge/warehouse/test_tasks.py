@@ -37,7 +37,8 @@ def _wait(pool: TaskPool, *tasks: tuple[int, int]) -> None:
 
 
 def _serve(scene: Any, pool: TaskPool, radius_m: float = -1.0) -> None:
-    serve(scene.floor, scene.fleet, scene.pose, pool, scene.outcome, radius_m)
+    steps = np.zeros(len(scene.fleet.cell), np.int32)
+    serve(scene.floor, scene.fleet, scene.pose, pool, scene.outcome, steps, radius_m)
 
 
 def test_dispatch_sends_a_robot_to_the_nearest_pickup(make_scene: Any) -> None:

@@ -1,0 +1,285 @@
+"""Robots that are stuck: deadlocks and livelocks, found by a stated rule.
+
+*Deadlock* (grid). A robot with a target wants the cells that bring it one cell
+nearer. If robots stand in all of them, it waits for the robot in the first of
+them (up, right, down, left). A circle of robots that wait for each other is a
+deadlock once each of them has stood still for ``cycle_s``.
+
+*Livelock*. A robot with a task has made no progress for ``no_progress_s``: it
+has not come nearer to its target than it ever was since it was given it,
+whether it stands, spins or shuttles. Robots that stand at their target, robots
+in a deadlock and robots with an empty battery are not counted.
+
+A deadlock counts once, however many robots it holds; it ends for a robot that
+moves or whose way is free. The time lost is that of each robot concerned, from
+the moment at which it stood still or made no more progress.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.jit import kernel_part, lean_kernel
+from bridge.warehouse.config_monitoring import DeadlockConfig
+from bridge.warehouse.fleet import Fleet, Outcome
+from bridge.warehouse.floor import Floor
+
+__all__ = [
+    "DEADLOCKED",
+    "LIVELOCKED",
+    "JamLimits",
+    "JamScratch",
+    "Jams",
+    "clear_jams",
+    "find_jams",
+    "make_jam_limits",
+    "make_jam_scratch",
+    "make_jams",
+]
+
+Int32 = NDArray[np.int32]
+Int8 = NDArray[np.int8]
+Bool = NDArray[np.bool_]
+
+DEADLOCKED: Final = 1
+LIVELOCKED: Final = 2
+
+
+class Jams(NamedTuple):
+    """Who is stuck; all (E, N).
+
+    Attributes:
+        still: int32, steps since the robot last moved.
+        goal: int32, target that ``nearest`` is about; -1 without a task.
+        nearest: int32, fewest cells that it has been away from the target since it was given it.
+        stalled: int32, steps since ``nearest`` last fell.
+        state: int8, 0 free, 1 in a deadlock, 2 in a livelock.
+        began: int8, the state that began in the last step, or 0.
+        group: int32, lowest slot of the circle that it is part of; its own slot in a livelock.
+        relocated: bool, was chosen in the last step to be taken away.
+        num_deadlocks: int32, deadlocks in this episode after the warm-up, noted at the lowest slot of the circle.
+        num_livelocks: int32, livelocks of the robot, likewise.
+        lost: int32, robot-steps lost in them, likewise.
+    """
+
+    still: Int32
+    goal: Int32
+    nearest: Int32
+    stalled: Int32
+    state: Int8
+    began: Int8
+    group: Int32
+    relocated: Bool
+    num_deadlocks: Int32
+    num_livelocks: Int32
+    lost: Int32
+
+
+class JamLimits(NamedTuple):
+    """Steps that a circle stands (0: circles are not looked for), and steps without progress; the rule of help."""
+
+    cycle_steps: int
+    progress_steps: int
+    relocate: bool
+
+
+class JamScratch(NamedTuple):
+    """Robot in each cell, (cells,) int32, -1 between calls; whom each robot waits for and marks, (N,) int32."""
+
+    occupant: Int32
+    waits_for: Int32
+    mark: Int32
+
+
+def make_jam_limits(config: DeadlockConfig, step_s: float, cells: bool) -> JamLimits:
+    """The limits of a scenario whose steps last ``step_s``; ``cells``: robots move from cell to cell."""
+    return JamLimits(
+        cycle_steps=math.ceil(config.cycle_s / step_s - 1e-9) if cells else 0,
+        progress_steps=math.ceil(config.no_progress_s / step_s - 1e-9),
+        relocate=config.resolve == "relocate",
+    )
+
+
+def make_jams(num_envs: int, num_robots: int) -> Jams:
+    """Nobody is stuck."""
+    dtypes: dict[str, type[np.generic]] = {"state": np.int8, "began": np.int8, "relocated": np.bool_}
+    return Jams(**{name: np.zeros((num_envs, num_robots), dtypes.get(name, np.int32)) for name in Jams._fields})
+
+
+def make_jam_scratch(num_cells: int, num_robots: int) -> JamScratch:
+    """Scratch for a floor and a fleet."""
+    robots = np.zeros(num_robots, np.int32)
+    return JamScratch(np.full(num_cells, -1, np.int32), robots, robots.copy())
+
+
+def clear_jams(jams: Jams, envs: Bool) -> None:
+    """Start an episode in the environments of ``envs``: (E,) bool."""
+    for values in jams:
+        values[envs] = 0
+    jams.goal[envs] = -1
+
+
+@lean_kernel
+def find_jams(
+    floor: Floor,
+    fleet: Fleet,
+    outcome: Outcome,
+    limits: JamLimits,
+    scratch: JamScratch,
+    steps: Int32,
+    warm_up_steps: int,
+    jams: Jams,
+) -> None:
+    """Look for robots that are stuck after a step.
+
+    Args:
+        floor: The floor plan.
+        fleet: After motion and service.
+        outcome: ``moved_m`` of the step.
+        limits: Of :func:`make_jam_limits`.
+        scratch: Of :func:`make_jam_scratch`.
+        steps: (E,) int32, number of the step in its episode, from 0.
+        warm_up_steps: Steps of an episode that are not counted.
+        jams: Advanced.
+    """
+    num_envs, num_robots = fleet.cell.shape
+    for env in range(num_envs):
+        candidates = 0
+        for robot in range(num_robots):
+            jams.began[env, robot] = 0
+            jams.relocated[env, robot] = False
+            moved = outcome.moved_m[env, robot] > 0.0 or not fleet.alive[env, robot]
+            jams.still[env, robot] = 0 if moved else jams.still[env, robot] + 1
+            waiting = _note_progress(floor, fleet, jams, env, robot)
+            candidates += waiting and 0 < limits.cycle_steps <= jams.still[env, robot]
+        counts = steps[env] >= warm_up_steps
+        if candidates > 1:
+            _find_circles(floor, fleet, limits, scratch, jams, counts, env)
+        else:
+            for robot in range(num_robots):
+                if jams.state[env, robot] == DEADLOCKED:
+                    jams.state[env, robot] = 0
+        for robot in range(num_robots):
+            _judge_progress(limits, jams, counts, env, robot)
+
+
+@kernel_part
+def _note_progress(floor: Floor, fleet: Fleet, jams: Jams, env: int, robot: int) -> bool:
+    """Count steps without progress; whether the robot is on its way and could drive."""
+    goal = fleet.goal[env, robot]
+    if not fleet.alive[env, robot] or goal < 0 or fleet.charge[env, robot] <= 0.0:
+        jams.goal[env, robot] = -1
+        jams.stalled[env, robot] = 0
+        return False
+    left = int(floor.routes[goal, fleet.cell[env, robot]]) >> 4
+    if fleet.pickup[env, robot] < 0:
+        jams.goal[env, robot] = -1
+        jams.stalled[env, robot] = 0
+    elif goal != jams.goal[env, robot] or left < jams.nearest[env, robot] or left == 0:
+        jams.goal[env, robot] = goal
+        jams.nearest[env, robot] = left
+        jams.stalled[env, robot] = 0
+    else:
+        jams.stalled[env, robot] += 1
+    return left > 0
+
+
+@kernel_part
+def _find_circles(
+    floor: Floor, fleet: Fleet, limits: JamLimits, scratch: JamScratch, jams: Jams, counts: bool, env: int
+) -> None:
+    """Follow from every robot whom it waits for; a robot met twice on one walk is part of a circle."""
+    num_robots = fleet.cell.shape[1]
+    occupant, waits_for, mark = scratch.occupant, scratch.waits_for, scratch.mark
+    for robot in range(num_robots):
+        mark[robot] = 0
+        if fleet.alive[env, robot]:
+            occupant[fleet.cell[env, robot]] = robot
+    for robot in range(num_robots):
+        waits_for[robot] = _waits_for(floor, fleet, limits, jams, occupant, env, robot)
+    for robot in range(num_robots):
+        occupant[fleet.cell[env, robot]] = -1
+    for start in range(num_robots):
+        robot = start
+        while robot >= 0 and mark[robot] == 0:
+            mark[robot] = start + 1
+            robot = waits_for[robot]
+        if robot >= 0 and mark[robot] == start + 1:
+            _note_circle(fleet, limits, jams, waits_for, mark, counts, env, robot)
+    for robot in range(num_robots):
+        if jams.state[env, robot] == DEADLOCKED and mark[robot] >= 0:
+            jams.state[env, robot] = 0
+
+
+@kernel_part
+def _waits_for(floor: Floor, fleet: Fleet, limits: JamLimits, jams: Jams, occupant: Int32, env: int, robot: int) -> int:
+    """The robot in the first cell that this one wants, if it has stood long enough and all are taken; else -1."""
+    goal = fleet.goal[env, robot]
+    if jams.still[env, robot] < limits.cycle_steps or goal < 0:
+        return -1
+    if not fleet.alive[env, robot] or fleet.charge[env, robot] <= 0.0:
+        return -1
+    cell = fleet.cell[env, robot]
+    entry = int(floor.routes[goal, cell])
+    first = -1
+    for move in range(1, 5):
+        if entry >> (move - 1) & 1:
+            other = occupant[floor.moves[cell, move]]
+            if other < 0:
+                return -1
+            if first < 0:
+                first = other
+    return first
+
+
+@kernel_part
+def _note_circle(
+    fleet: Fleet, limits: JamLimits, jams: Jams, waits_for: Int32, mark: Int32, counts: bool, env: int, start: int
+) -> None:
+    """A circle through ``start``: its members get mark -1."""
+    lowest, yields, is_new = start, start, False
+    robot = start
+    while mark[robot] >= 0:
+        mark[robot] = -1
+        lowest = min(lowest, robot)
+        waited, least = fleet.waiting[env, robot], fleet.waiting[env, yields]
+        if waited < least or (waited == least and robot > yields):
+            yields = robot
+        is_new = is_new or jams.state[env, robot] != DEADLOCKED
+        robot = waits_for[robot]
+    while True:
+        if counts:
+            known = jams.state[env, robot] == DEADLOCKED
+            jams.lost[env, robot] += 1 if known else jams.still[env, robot]
+        jams.state[env, robot] = DEADLOCKED
+        jams.began[env, robot] = DEADLOCKED if is_new else 0
+        jams.group[env, robot] = lowest
+        robot = waits_for[robot]
+        if robot == start:
+            break
+    if is_new:
+        jams.num_deadlocks[env, lowest] += counts
+        jams.relocated[env, yields] = limits.relocate
+
+
+@kernel_part
+def _judge_progress(limits: JamLimits, jams: Jams, counts: bool, env: int, robot: int) -> None:
+    """Begin, continue or end the livelock of a robot that is in no deadlock."""
+    if jams.state[env, robot] == DEADLOCKED:
+        return
+    if jams.stalled[env, robot] < limits.progress_steps:
+        jams.state[env, robot] = 0
+        return
+    is_new = jams.state[env, robot] != LIVELOCKED
+    if counts:
+        jams.lost[env, robot] += jams.stalled[env, robot] if is_new else 1
+        jams.num_livelocks[env, robot] += is_new
+    jams.state[env, robot] = LIVELOCKED
+    if is_new:
+        jams.began[env, robot] = LIVELOCKED
+        jams.group[env, robot] = robot
+        jams.relocated[env, robot] = limits.relocate
