@@ -15,6 +15,10 @@ __all__ = ["SideChannelHub"]
 
 _LOG = logging.getLogger(__name__)
 
+_MAX_UNKNOWN = 64
+_MAX_LOGGED_FAILURES = 20
+"""A player that sends rubbish fills neither the memory nor the log."""
+
 
 class SideChannelHub:
     """The side channels of one player.
@@ -33,6 +37,7 @@ class SideChannelHub:
     def __init__(self, channels: Iterable[Any], *, raise_handler_errors: bool = False) -> None:
         self._channels: dict[UUID, Any] = {}
         self._unknown: set[UUID] = set()
+        self._failures: dict[UUID, int] = {}
         self._raise = raise_handler_errors
         for channel in channels:
             other = self._channels.setdefault(channel.channel_id, channel)
@@ -70,6 +75,9 @@ class SideChannelHub:
         except Exception:
             if self._raise:
                 raise
+            failures = self._failures[channel.channel_id] = self._failures.get(channel.channel_id, 0) + 1
+            if failures > _MAX_LOGGED_FAILURES:
+                return
             _LOG.exception(
                 "side channel %s (%s): its handler failed; the message of %d bytes is lost.",
                 type(channel).__name__,
@@ -78,7 +86,7 @@ class SideChannelHub:
             )
 
     def _warn_unknown(self, channel_id: UUID) -> None:
-        if channel_id not in self._unknown:
+        if channel_id not in self._unknown and len(self._unknown) < _MAX_UNKNOWN:
             self._unknown.add(channel_id)
             _LOG.warning(
                 "side channels: the player sends on channel %s, for which there is no channel here. "

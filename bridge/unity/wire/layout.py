@@ -52,6 +52,7 @@ __all__ = [
     "MESSAGE",
     "MESSAGE_HEADER",
     "MESSAGE_OUTPUT",
+    "NUM_AGENTS",
     "NUM_ENTRIES",
     "OUTPUT_INITIALIZATION",
     "OUTPUT_RL",
@@ -81,7 +82,8 @@ SIDE_CHANNEL: Final = 3
 INITIALIZATION: Final = 5
 NUM_ENTRIES: Final = 7
 FAULT_AT: Final = 8
-HEAD_SIZE: Final = 9
+NUM_AGENTS: Final = 9
+HEAD_SIZE: Final = 10
 """Layout of the array that :func:`scan` fills."""
 
 ENTRY_COLUMNS: Final = 7

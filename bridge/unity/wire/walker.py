@@ -206,7 +206,7 @@ def _scan_rl_output(base: int, position: int, stop: int, head: Int64, entries: I
         elif tag == wire.RL_AGENTS:
             if head[wire.NUM_ENTRIES] == len(entries):
                 return _fault(wire.FAULT_TOO_MANY, start)
-            inside = _scan_entry(base, start, position, entries[head[wire.NUM_ENTRIES]], max_agents)
+            inside = _scan_entry(base, start, position, head, entries[head[wire.NUM_ENTRIES]], max_agents)
             if inside < 0:
                 return inside
             head[wire.NUM_ENTRIES] += 1
@@ -214,7 +214,7 @@ def _scan_rl_output(base: int, position: int, stop: int, head: Int64, entries: I
 
 
 @kernel_part
-def _scan_entry(base: int, position: int, stop: int, entry: Int64, max_agents: int) -> int:
+def _scan_entry(base: int, position: int, stop: int, head: Int64, entry: Int64, max_agents: int) -> int:
     """One behavior: an entry of the map from names to lists of agents."""
     entry[:] = 0
     has_value = False
@@ -226,7 +226,7 @@ def _scan_entry(base: int, position: int, stop: int, entry: Int64, max_agents: i
             entry[0], entry[1] = start, position
         elif tag == wire.ENTRY_VALUE and not has_value:
             has_value = True
-            inside = _scan_list(base, start, position, entry, max_agents)
+            inside = _scan_list(base, start, position, head, entry, max_agents)
             if inside < 0:
                 return inside
         else:
@@ -235,7 +235,7 @@ def _scan_entry(base: int, position: int, stop: int, entry: Int64, max_agents: i
 
 
 @kernel_part
-def _scan_list(base: int, position: int, stop: int, entry: Int64, max_agents: int) -> int:
+def _scan_list(base: int, position: int, stop: int, head: Int64, entry: Int64, max_agents: int) -> int:
     """Count the agents in a list."""
     entry[2], entry[3] = position, stop
     while position < stop:
@@ -246,7 +246,8 @@ def _scan_list(base: int, position: int, stop: int, entry: Int64, max_agents: in
             if entry[6] == 0:
                 entry[4], entry[5] = start, position
             entry[6] += 1
-            if entry[6] > max_agents:
+            head[wire.NUM_AGENTS] += 1
+            if head[wire.NUM_AGENTS] > max_agents:
                 return _fault(wire.FAULT_TOO_MANY, start)
     return position
 
@@ -257,16 +258,15 @@ def scan(data: Bytes, head: Int64, entries: Int64, max_agents: int) -> int:
 
     Args:
         data: (L,) uint8, the request.
-        head: (wire.HEAD_SIZE,) int64, filled: status, spans, number of entries, position of a fault.
+        head: (wire.HEAD_SIZE,) int64, filled: status, spans, numbers of entries and agents, position of a fault.
         entries: (K, wire.ENTRY_COLUMNS) int64, filled; a name may come twice, then the later one counts.
-        max_agents: Most agents of one behavior.
+        max_agents: Most agents of all behaviors together.
 
     Returns:
         0, or the kind of fault.
     """
     head[:] = -1
-    head[wire.STATUS] = 0
-    head[wire.NUM_ENTRIES] = 0
+    head[wire.STATUS] = head[wire.NUM_ENTRIES] = head[wire.NUM_AGENTS] = 0
     end = _scan_message(_address(data), 0, len(data), head, entries, max_agents)
     if end >= 0:
         return 0

@@ -98,7 +98,7 @@ def check(data: bytes, behaviors: list[Behavior]) -> bool:
 def test_reader_equals_protobuf_when_requests_have_any_legal_form(
     random_requests: ModuleType, strange: float, groups: bool
 ) -> None:
-    for seed in range(250):
+    for seed in range(100):
         rng = np.random.default_rng([seed, int(100 * strange), groups])
         behaviors = [random_requests.random_behavior(rng, f"behavior {i}?team=0") for i in range(rng.integers(1, 4))]
         assert check(random_requests.RequestWriter(rng, strange, groups=groups).request(behaviors), behaviors)
@@ -106,7 +106,7 @@ def test_reader_equals_protobuf_when_requests_have_any_legal_form(
 
 def test_reader_refuses_what_protobuf_shows_to_be_wrong_when_agents_do_not_fit(random_requests: ModuleType) -> None:
     outcomes = set()
-    for seed in range(400):
+    for seed in range(200):
         rng = np.random.default_rng([seed, 7])
         behaviors = [random_requests.random_behavior(rng, f"behavior {i}") for i in range(2)]
         outcomes.add(check(random_requests.RequestWriter(rng, 0.1, misfits=True).request(behaviors), behaviors))
