@@ -8,6 +8,8 @@ The rules of an agent's life, with the C# package's behaviour in mind:
 - An agent without an entry lives on: it keeps its observation, is not asked,
   and its reward arrives with its next entry. After a stated number of exchanges
   without an entry it is taken to have vanished, and its life is truncated.
+- The first reward after a reset of an agent that was there before is left over
+  from the life that the reset has cut (ids only grow in a player's process).
 - A terminal of an agent that does not live here ends nothing: it never asked
   for a decision, or its life was cut by a reset.
 - An agent that the scene announces for a slot in which another one lives
@@ -19,8 +21,9 @@ life :mod:`bridge.unity.rewards`' business.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +36,9 @@ from bridge.unity.rewards import GroupReward, RewardAccount
 from bridge.unity.slots import Place, SlotTable
 
 __all__ = ["RoleLives"]
+
+_NONE: Final = -1 << 31
+"""No agent has a smaller id."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +81,9 @@ class RoleLives:
         self._lived_before: NDArray[np.bool_] = np.zeros_like(arrays.agent_mask)
         self._silence: NDArray[np.int32] = np.zeros(arrays.agent_mask.shape, np.int32)
         self._silence_limit = silence_limit
-        self._cut_ids: set[int] = set()
-        self._in_reset = False
+        # Agents up to this id were there before the last reset; those that have said something since.
+        self._newest_before_reset = _NONE
+        self._back_since_reset: set[int] = set()
 
     def begin_step(self) -> None:
         """Clear what belongs to one step; read :meth:`actions` before."""
@@ -93,28 +100,29 @@ class RoleLives:
         self._arrays.action_mask[:] = True
         self._silence += 1
         self._asked.clear()
-        self._in_reset = False
 
-    def begin_reset(self, *, forget_slots: bool) -> None:
+    def begin_reset(self, newest_id: int, *, forget_slots: bool) -> None:
         """Cut all lives without a trace in the arrays.
 
         Args:
+            newest_id: Largest agent id of the player so far; the first reward of an agent up to it is left over
+                from before the reset.
             forget_slots: Give out the slots anew, in the order in which agents appear.
         """
-        self._cut_ids = self._table.known_ids()
+        self._newest_before_reset = newest_id
+        self._back_since_reset.clear()
         self._table.end_all(forget=forget_slots)
         self._steady.clear()
         self.account.forfeit_all()
         self.begin_step()
         self._arrays.agent_mask[:] = False
         self._arrays.observations[:] = 0.0
-        self._in_reset = True
 
     def begin_restart(self) -> None:
         """After :meth:`truncate_all`: a new player is about to begin; what ended stays in the arrays."""
         self.begin_exchange()
-        self._cut_ids.clear()
-        self._in_reset = True
+        self._newest_before_reset = _NONE
+        self._back_since_reset.clear()
 
     def truncate_all(self) -> None:
         """Cut all lives, because the world has died."""
@@ -178,52 +186,77 @@ class RoleLives:
         self._asked[behavior] = asked
         return True
 
-    def take(self, behavior: str, batch: AgentBatch, envs: NDArray[np.intp], slots: Mapping[int, int]) -> None:
-        """Take in the entries of one behavior.
+    def take_ends(self, batch: AgentBatch, asking: Collection[int]) -> NDArray[np.bool_]:
+        """Take in the terminals of a behavior's agents that had not asked before in the same exchange.
+
+        To be called with all behaviors of the role before :meth:`take`: the order of behaviors in a message is
+        by chance, and an agent may end under one and go on under another.
+
+        Args:
+            batch: The behavior's entries.
+            asking: Ids of all agents of the role that ask in this exchange.
+
+        Returns:
+            (N,) bool, entries that were taken in.
+        """
+        taken = np.zeros(len(batch), np.bool_)
+        asked = set()
+        for row, (agent_id, ended) in enumerate(zip(batch.agent_id.tolist(), batch.done.tolist(), strict=True)):
+            if not ended:
+                asked.add(agent_id)
+            elif agent_id not in asked:
+                self._end(batch, row, comes_back=agent_id in asking)
+                taken[row] = True
+        return taken
+
+    def take(
+        self,
+        behavior: str,
+        batch: AgentBatch,
+        taken: NDArray[np.bool_],
+        envs: NDArray[np.intp],
+        slots: Mapping[int, int],
+    ) -> None:
+        """Take in the other entries of one behavior, in their order.
 
         Args:
             behavior: Its name on the wire.
             batch: Its entries.
+            taken: (N,) bool, entries that :meth:`take_ends` has taken in.
             envs: (N,) intp, environment of each entry; -1 where it is not known, which only a terminal's may be.
             slots: Slots that the scene announced, by agent id.
 
         Raises:
             SpecMismatchError: There are more agents than slots.
         """
-        asked = self._take_entries(batch, envs, slots)
-        if len(asked.agent_id):
-            self._asked[behavior] = asked
-        self._steady.clear()
-        if asked.is_owed.all() and len(np.unique(batch.agent_id)) == len(batch):
-            self._steady[behavior] = asked
-
-    def _take_entries(self, batch: AgentBatch, envs: NDArray[np.intp], slots: Mapping[int, int]) -> _Asked:
         ids, done = batch.agent_id.tolist(), batch.done.tolist()
-        asking = {agent_id for agent_id, ended in zip(ids, done, strict=True) if not ended}
         places: list[Place] = []
         owed: list[bool] = []
         latest: dict[int, int] = {}
-        for row, (agent_id, ended, env) in enumerate(zip(ids, done, envs.tolist(), strict=True)):
-            if not ended:
-                latest[agent_id] = len(places)
-                places.append(self._ask(batch, row, env, slots.get(agent_id)))
-                owed.append(True)
-                continue
-            self._end(batch, row, comes_back=agent_id in asking)
-            if agent_id in latest:
+        for row in np.flatnonzero(~taken).tolist():
+            agent_id = ids[row]
+            if done[row]:
+                self._end(batch, row, comes_back=False)
                 owed[latest.pop(agent_id)] = False
+            else:
+                latest[agent_id] = len(places)
+                places.append(self._ask(batch, row, int(envs[row]), slots.get(agent_id)))
+                owed.append(True)
         where = np.array(places, np.intp).reshape(-1, 2)
-        return _Asked(batch.agent_id[~batch.done], where[:, 0], where[:, 1], np.array(owed, np.bool_))
+        asked = _Asked(batch.agent_id[~batch.done], where[:, 0], where[:, 1], np.array(owed, np.bool_))
+        if places:
+            self._asked[behavior] = asked
+        self._steady.clear()
+        if all(owed) and len(set(ids)) == len(batch):
+            self._steady[behavior] = asked
 
     def _ask(self, batch: AgentBatch, row: int, env: int, slot: int | None) -> Place:
         arrays = self._arrays
         agent_id, own, group = int(batch.agent_id[row]), float(batch.reward[row]), float(batch.group_reward[row])
+        left_over = self._is_left_over(agent_id)
         place = self._table.living_place(agent_id)
         if place is None:
             place = self._settle(agent_id, env, slot)
-            # What is left over from a life that a reset has cut is nobody's.
-            left_over = self._in_reset or agent_id in self._cut_ids
-            self._cut_ids.discard(agent_id)
             if left_over:
                 self.account.leave_unclaimed(own, group)
             else:
@@ -249,7 +282,7 @@ class RoleLives:
 
     def _end(self, batch: AgentBatch, row: int, *, comes_back: bool) -> None:
         agent_id, own, group = int(batch.agent_id[row]), float(batch.reward[row]), float(batch.group_reward[row])
-        self._cut_ids.discard(agent_id)
+        self._is_left_over(agent_id)
         place = self._table.living_place(agent_id)
         if place is None:
             self.account.leave_unclaimed(own, group)
@@ -281,6 +314,13 @@ class RoleLives:
         arrays.decision_mask[place] = False
         arrays.action_mask[place] = True
         self._table.end(place, comes_back=comes_back)
+
+    def _is_left_over(self, agent_id: int) -> bool:
+        """Whether an entry is the first one after a reset of an agent that was there before; asked once per entry."""
+        if agent_id > self._newest_before_reset or agent_id in self._back_since_reset:
+            return False
+        self._back_since_reset.add(agent_id)
+        return True
 
     def _ran_before(self, place: Place) -> bool:
         """Whether the life in a slot is the one that ran before this step."""

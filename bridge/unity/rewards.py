@@ -13,19 +13,17 @@ sum of everything that is accounted for:
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bridge.unity.slots import Place
 
-__all__ = ["GROUP_REWARDS", "GroupReward", "RewardAccount"]
+__all__ = ["GroupReward", "RewardAccount"]
 
 GroupReward = Literal["add", "ignore", "separate"]
 """What becomes of a group's reward: added to each member's own, ignored, or kept in arrays of its own."""
-
-GROUP_REWARDS: Final[tuple[GroupReward, ...]] = ("add", "ignore", "separate")
 
 Float32 = NDArray[np.float32]
 Where = Place | tuple[NDArray[np.intp], NDArray[np.intp]]

@@ -106,6 +106,7 @@ class UnityRoster:
         self._areas = AreaTable(session.num_areas)
         self._figures = EpisodeFigures(spec.metric_names, session.num_areas)
         self._was_reset = False
+        self._newest_id = -1
         self._link = UnityLink(command, session, options.link, spec.state_size)
 
     @property
@@ -174,7 +175,7 @@ class UnityRoster:
         if seed is None and not self._was_reset:
             raise CallOrderError("UnityRoster.reset: expected a seed at the first reset, got none.")
         for lives in self._lives.values():
-            lives.begin_reset(forget_slots=seed is not None)
+            lives.begin_reset(self._newest_id, forget_slots=seed is not None)
         self._arrays.episode_over[:] = False
         self._take(self._link.reset(seed))
         self._await_lives("reset")
@@ -236,6 +237,7 @@ class UnityRoster:
         for lives in self._lives.values():
             lives.begin_restart()
         self._areas = AreaTable(self._arrays.num_envs)
+        self._newest_id = -1
         self._take(output)
 
     def _await_lives(self, call: str) -> None:
@@ -271,22 +273,28 @@ class UnityRoster:
     def _take_unsteady(self, batches: Mapping[str, AgentBatch]) -> None:
         """Take in behaviors in which a life began or ended, or other agents ask than last time."""
         announced = {name: self._announced(name, batch) for name, batch in batches.items()}
+        groups: set[int] = set()
         asking: set[int] = set()
         ending: set[int] = set()
         for name, batch in batches.items():
             unknown = ~batch.done
+            asking.update(batch.agent_id[unknown].tolist())
             if announced[name]:
                 unknown &= ~np.isin(batch.agent_id, list(announced[name]))
-            asking.update(batch.group_id[unknown].tolist())
+            groups.update(batch.group_id[unknown].tolist())
             ending.update(batch.agent_id[batch.done].tolist())
-        self._areas.learn(asking, lambda: self._envs_without(ending))
-        for name, batch in batches.items():
+            self._newest_id = max(self._newest_id, int(batch.agent_id.max()))
+        self._areas.learn(groups, lambda: self._envs_without(ending))
+        lives = {name: self._lives[self._role_of(name)] for name in batches}
+        taken = {name: lives[name].take_ends(batch, asking) for name, batch in batches.items()}
+        for name in sorted(batches):  # as they appear in the message is by chance
+            batch = batches[name]
             envs = self._areas.envs(batch.group_id)
             slots = {}
             for row, agent_id in enumerate(batch.agent_id.tolist()):
                 if agent_id in announced[name]:
                     envs[row], slots[agent_id] = announced[name][agent_id]
-            self._lives[self._role_of(name)].take(name, batch, envs, slots)
+            lives[name].take(name, batch, taken[name], envs, slots)
 
     def _announced(self, behavior: str, batch: AgentBatch) -> dict[int, tuple[int, int]]:
         """Area and slot of the agents that the scene announced."""

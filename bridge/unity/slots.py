@@ -102,10 +102,6 @@ class SlotTable:
             self._places.clear()
             self._owners.clear()
 
-    def known_ids(self) -> set[int]:
-        """Ids of all agents that have a slot, living or not."""
-        return set(self._places)
-
     def envs_without(self, ending: set[int]) -> NDArray[np.bool_]:
         """(E,) bool, environments in which nobody lives but agents with these ids."""
         vacant = np.ones(len(self.living), np.bool_)

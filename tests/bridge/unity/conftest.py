@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,20 @@ import pytest
 from bridge.unity.launch import PlayerCommand
 
 _PROGRAM = Path(__file__).with_name("scripted_player.py")
+
+
+def load_beside(name: str) -> Any:
+    """A module of this folder that is no test."""
+    known = sys.modules.get(f"unity_tests_{name}")
+    if known is not None:
+        return known
+    spec = importlib.util.spec_from_file_location(f"unity_tests_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 @dataclass(frozen=True)
@@ -59,6 +75,43 @@ def scripted_player(tmp_path: Path) -> Callable[..., ScriptedPlayer]:
         return ScriptedPlayer(PlayerCommand(prefix), str(build), record)
 
     return make
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def live_player() -> Iterator[Callable[..., int]]:
+    """Starts players in threads: gets their exchanges (a list, or what makes them), returns the port to listen on.
+
+    They are real clients on real sockets; only the start of a process is saved.
+    """
+    players: list[Any] = []
+
+    def start(exchanges: Callable[[Any], Iterable[dict[str, Any]]] | list[dict[str, Any]], **script: Any) -> int:
+        make = (lambda _: exchanges) if isinstance(exchanges, list) else exchanges
+        player = load_beside("scripted_player").LivePlayer(make, free_port(), **script)
+        players.append(player)
+        player.start()
+        port: int = player.port
+        return port
+
+    yield start
+    for player in players:
+        player.join(20)
+        assert not player.is_alive(), "a player did not end"
+        if player.error is not None:
+            raise player.error
+
+
+@pytest.fixture(scope="session")
+def csharp_scene() -> Any:
+    """The module ``csharp_scene.py``."""
+    return load_beside("csharp_scene")
 
 
 @pytest.fixture(autouse=True)

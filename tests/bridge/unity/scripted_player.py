@@ -14,6 +14,9 @@ with AGENT = {"id", "obs": [[...], ...], "names", "shapes", "reward", "done", "i
 "group_reward"} and FAULT one of {"crash": exit code}, {"kill": signal}, {"hang": true}, {"quit": true} (goodbye and
 end), {"raw": HEX} (send these bytes), {"child": true} (start a process that outlives it).
 After the last exchange the player says goodbye.
+
+The exchanges may also be an iterator, for a player that runs in a thread of the test (``LivePlayer``): it is asked
+for the next exchange when the reply to the last one has arrived, which then stands in ``Player.reply``.
 """
 
 from __future__ import annotations
@@ -21,9 +24,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +57,9 @@ class Player:
     def __init__(self, script: dict[str, Any], port: int, log_file: str | None) -> None:
         self.script = script
         self.log_file = log_file
-        channel = grpc.insecure_channel(f"localhost:{port}", options=[("grpc.max_send_message_length", -1)])
-        self.call = channel.unary_unary(EXCHANGE_METHOD)
+        self.channel = grpc.insecure_channel(f"localhost:{port}", options=[("grpc.max_send_message_length", -1)])
+        self.call = self.channel.unary_unary(EXCHANGE_METHOD)
+        self.reply: Any = None
 
     def run(self) -> int:
         self.log("player starts")
@@ -78,9 +85,9 @@ class Player:
 
     def exchange(self, output: Any) -> Any:
         message = UnityMessage(header=Header(status=STATUS_OK), unity_output=output)
-        reply = UnityMessage.FromString(self.call(message.SerializeToString()))
-        self.record(reply)
-        return None if reply.header.status == STATUS_QUIT else reply
+        self.reply = UnityMessage.FromString(self.call(message.SerializeToString()))
+        self.record(self.reply)
+        return None if self.reply.header.status == STATUS_QUIT else self.reply
 
     def goodbye(self) -> None:
         self.log("goodbye")
@@ -129,6 +136,42 @@ class Player:
         if self.log_file is not None:
             with Path(self.log_file).open("a") as file:
                 file.write(line + "\n")
+
+
+class LivePlayer(threading.Thread):
+    """A player in a thread of the test, which connects as soon as somebody listens.
+
+    Args:
+        exchanges: Makes the exchanges; gets the player, whose ``reply`` is the last answer.
+        port: Where to connect; also where the test listens.
+    """
+
+    def __init__(self, exchanges: Callable[[Player], Iterable[dict[str, Any]]], port: int, **script: Any) -> None:
+        super().__init__(daemon=True)
+        self.exchanges = exchanges
+        self.port = port
+        self.script = script
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        deadline = time.monotonic() + 120  # the listener may have to compile first
+        while time.monotonic() < deadline:  # gRPC would wait a second after the first refusal
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    break
+            time.sleep(0.002)
+        script: dict[str, Any] = dict(self.script)
+        player = Player(script, self.port, None)
+        script["exchanges"] = self.exchanges(player)
+        try:
+            player.run()
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.UNAVAILABLE:  # the test has ended
+                self.error = error
+        except BaseException as error:  # noqa: BLE001  it fails the test
+            self.error = error
+        finally:
+            player.channel.close()
 
 
 def output_message(entry: dict[str, Any]) -> Any:
