@@ -18,7 +18,7 @@ from bridge.maps.road_graph import RoadGraph, lane_segments
 
 __all__ = ["choose_cell_size", "grid_offset", "narrowest_separation"]
 
-_CHUNK: Final = 1 << 18
+_NODES_AT_ONCE: Final = 128
 _MAX_PAIRS: Final = 50_000_000
 # Round-off must not push two parallel lanes at exactly one cell's distance into one row.
 _SLACK: Final = 1.0 - 1e-6
@@ -28,11 +28,11 @@ Float = NDArray[np.float64]
 
 def choose_cell_size(graph: RoadGraph, vehicle_width_m: float, lane_width_m: float) -> tuple[float, str]:
     """The edge length of a cell in m, and a sentence on where it comes from."""
-    separation = narrowest_separation(graph, vehicle_width_m)
+    separation = narrowest_separation(graph, vehicle_width_m, lane_width_m)
     if separation is None:
         return vehicle_width_m, (
-            f"cells of {vehicle_width_m:g} m: the width of a vehicle, because the roads are too many to measure all "
-            "distances between them."
+            f"cells of {vehicle_width_m:g} m: the width of a vehicle, because too many lanes and nodes crowd together "
+            "to measure the distances between them."
         )
     if separation >= lane_width_m:
         return lane_width_m, f"cells of {lane_width_m:g} m: the width of a lane."
@@ -44,7 +44,7 @@ def choose_cell_size(graph: RoadGraph, vehicle_width_m: float, lane_width_m: flo
     )
 
 
-def narrowest_separation(graph: RoadGraph, at_least_m: float) -> float | None:
+def narrowest_separation(graph: RoadGraph, at_least_m: float, below_m: float) -> float | None:
     """The smallest distance of a node from another node, or from a lane that does not end in it.
 
     Distances are measured along the axes (the larger of the two differences): what is at
@@ -54,27 +54,35 @@ def narrowest_separation(graph: RoadGraph, at_least_m: float) -> float | None:
     Args:
         graph: The roads.
         at_least_m: Smaller distances do not count.
+        below_m: Larger distances do not matter.
 
     Returns:
-        The distance in m, infinity if there is none; None if there are too many pairs to look at.
+        The distance in m; infinity if there is none in this range; None if there are too many
+        pairs to look at.
     """
     segments, owners = lane_segments(graph.lanes)
-    num_nodes = len(graph.positions)
-    if num_nodes * max(len(segments), num_nodes) > _MAX_PAIRS:
-        return None
-    starts = np.array([lane.start for lane in graph.lanes], np.int64)
-    ends = np.array([lane.end for lane in graph.lanes], np.int64)
+    low, high = np.minimum(segments[:, :2], segments[:, 2:]) - below_m, np.maximum(segments[:, :2], segments[:, 2:])
+    ends = np.array([(lane.start, lane.end) for lane in graph.lanes], np.int64).reshape(-1, 2)[owners]
+    order = np.argsort(graph.positions[:, 0], kind="stable")
     smallest = np.inf
-    rows = max(1, _CHUNK // max(1, len(segments), num_nodes))
-    for first in range(0, num_nodes, rows):
-        points = graph.positions[first : first + rows]
-        nodes = np.arange(first, first + len(points))
-        between = np.abs(points[:, None, :] - graph.positions[None]).max(axis=2)
-        beside = _distance(points, segments)
-        touches = (starts[owners][None] == nodes[:, None]) | (ends[owners][None] == nodes[:, None])
-        beside[touches] = np.inf
+    pairs = 0
+    for first in range(0, len(order), _NODES_AT_ONCE):
+        nodes = order[first : first + _NODES_AT_ONCE]
+        points = graph.positions[nodes]
+        corner, other_corner = points.min(axis=0), points.max(axis=0)
+        near = ((low <= other_corner) & (high + below_m >= corner)).all(axis=1)
+        # Nodes are sorted by x: those after the first of a chunk, up to the reach of its last.
+        beyond = np.searchsorted(graph.positions[order, 0], other_corner[0] + below_m, side="right")
+        others = order[first:beyond]
+        pairs += len(nodes) * (int(near.sum()) + len(others))
+        if pairs > _MAX_PAIRS:
+            return None
+        between = np.abs(points[:, None, :] - graph.positions[others][None]).max(axis=2)
+        beside = _distance(points, segments[near])
+        beside[(ends[near][None] == nodes[:, None, None]).any(axis=2)] = np.inf
         for distance in (between, beside):
-            smallest = min(smallest, distance[distance >= at_least_m * _SLACK].min(initial=np.inf))
+            counted = distance[(distance >= at_least_m * _SLACK) & (distance < below_m)]
+            smallest = min(smallest, counted.min(initial=np.inf))
     return float(smallest)
 
 

@@ -163,8 +163,9 @@ class _Painter:
         rows, columns = cell_chain(points)
         chain = rows * self._frame.width + columns
         self._on_line[chain] = True
+        ways = np.diff(rows), np.diff(columns)
         for bit, down, right, back in _SIDES:
-            steps = (np.diff(rows) == down) & (np.diff(columns) == right)
+            steps = (ways[0] == down) & (ways[1] == right)
             # Not |=, which forgets all but one of several steps from the same cell.
             np.bitwise_or.at(self.exits, chain[:-1][steps], np.uint8(bit))
             if lane.two_way:

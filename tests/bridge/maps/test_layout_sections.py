@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -54,6 +54,7 @@ def test_format_movingai_writes_no_section_for_a_plain_layout() -> None:
     assert format_movingai(parse_movingai(text, 1.0, "a.map")) == text
 
 
+@settings(deadline=None)
 @given(
     arrays(np.uint8, 12, elements=st.integers(0, 15)),
     st.none() | arrays(np.float32, 12, elements=st.sampled_from([0.1, 0.3, 2.0, float("nan")])),

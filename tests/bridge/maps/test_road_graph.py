@@ -102,6 +102,7 @@ def test_restrict_to_round_trips_finds_the_largest_strongly_connected_part(
         assert {int(name[1:]) for name in part.names} in [found for found in parts if len(found) == largest]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(*[st.floats(-20, 20)] * 2), min_size=1, max_size=5))
 def test_cell_chain_is_a_path_of_neighbours_that_ends_where_the_line_ends(points: list[tuple[float, float]]) -> None:
     line = np.array(points)
@@ -118,12 +119,35 @@ def test_cell_chain_follows_a_line_through_the_cells_that_it_touches() -> None:
 
 def test_narrowest_separation_measures_nodes_and_lanes_beside_them() -> None:
     ladder = _graph([(0, 0), (10, 0), (3, 1.5), (7, 1.6)], [(0, 1, True), (2, 3, True)])
-    assert narrowest_separation(ladder, 0.5) == pytest.approx(1.5)
+    assert narrowest_separation(ladder, 0.5, 9.0) == pytest.approx(1.5)
     # Diagonal lanes: the larger of the two differences counts.
     diagonal = _graph([(0, 0), (10, 10), (0, 4), (6, 10)], [(0, 1, True), (2, 3, True)])
-    assert narrowest_separation(diagonal, 0.5) == pytest.approx(2.0)
+    assert narrowest_separation(diagonal, 0.5, 9.0) == pytest.approx(2.0)
     # What is nearer than a vehicle's width does not count.
-    assert narrowest_separation(ladder, 1.55) == pytest.approx(1.6)
+    assert narrowest_separation(ladder, 1.55, 9.0) == pytest.approx(1.6)
+
+
+def test_narrowest_separation_measures_large_roads_piece_by_piece() -> None:
+    rng = np.random.default_rng(1)
+    places = rng.uniform(0, 120, (400, 2))
+    graph = _graph(
+        [(float(x), float(y)) for x, y in places], [(node, (node * 7 + 1) % 400, True) for node in range(400)]
+    )
+    lanes = [lane for lane in graph.lanes if np.hypot(*(lane.points[1] - lane.points[0])) > 0]
+    along = np.linspace(0, 1, 1001)[:, None]
+    best = np.inf
+    for node, place in enumerate(places):
+        gaps = np.abs(places - place).max(axis=1)
+        best = min(best, gaps[gaps >= 0.3].min())
+        for lane in lanes:
+            if node not in (lane.start, lane.end):
+                gap = np.abs(lane.points[0] + along * (lane.points[1] - lane.points[0]) - place).max(axis=1).min()
+                best = min(best, gap) if gap >= 0.301 else best
+        if node == 15:
+            break
+    found = narrowest_separation(graph, 0.3, 2.0)
+    assert found is not None
+    assert 0.3 <= found <= best + 1e-9
 
 
 def test_choose_cell_size_takes_the_lane_and_shrinks_to_the_narrowest_separation_but_not_below_the_vehicle() -> None:
