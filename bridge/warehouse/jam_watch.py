@@ -16,6 +16,7 @@ from bridge.warehouse.jams import Jams, clear_jams, find_jams, make_jam_limits, 
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.metrics import make_clock
 from bridge.warehouse.spawn import relocate
+from bridge.warehouse.tasks import look_up_routes
 
 __all__ = ["JAM_METRICS", "JamWatch"]
 
@@ -65,7 +66,7 @@ class JamWatch:
         keys: NDArray[np.uint64],
         steps: NDArray[np.int32],
     ) -> None:
-        """Find them after motion and service, before tasks are given out.
+        """Find them after motion, service and dispatch.
 
         Args:
             floor: The floor plan.
@@ -73,7 +74,7 @@ class JamWatch:
             pose: After the motion.
             outcome: What happened in the step.
             keys: (E,) uint64, stream of the places that robots are taken to.
-            steps: (E,) int32, number of the step in its episode, from 0.
+            steps: (E,) int32, steps since the start of the episode, with this one.
         """
         if self._jams is None:
             return
@@ -81,6 +82,7 @@ class JamWatch:
         if self._limits.relocate and self._jams.relocated.any():
             jams = self._jams
             relocate(floor, fleet, pose, self._traits, keys, steps, self._turning, jams.relocated)
+            look_up_routes(floor, fleet, pose, jams.relocated)
             jams.still[jams.relocated] = 0
             jams.stalled[jams.relocated] = 0
 

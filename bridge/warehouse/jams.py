@@ -138,44 +138,46 @@ def find_jams(
 
     Args:
         floor: The floor plan.
-        fleet: After motion and service.
+        fleet: After motion, service and dispatch.
         outcome: ``moved_m`` of the step.
         limits: Of :func:`make_jam_limits`.
         scratch: Of :func:`make_jam_scratch`.
-        steps: (E,) int32, number of the step in its episode, from 0.
+        steps: (E,) int32, steps since the start of the episode, with this one.
         warm_up_steps: Steps of an episode that are not counted.
         jams: Advanced.
     """
     num_envs, num_robots = fleet.cell.shape
     for env in range(num_envs):
-        candidates = 0
+        candidates, suspects = 0, 0
         for robot in range(num_robots):
             jams.began[env, robot] = 0
             jams.relocated[env, robot] = False
             moved = outcome.moved_m[env, robot] > 0.0 or not fleet.alive[env, robot]
             jams.still[env, robot] = 0 if moved else jams.still[env, robot] + 1
-            waiting = _note_progress(floor, fleet, jams, env, robot)
+            waiting = _note_progress(fleet, jams, env, robot)
             candidates += waiting and 0 < limits.cycle_steps <= jams.still[env, robot]
-        counts = steps[env] >= warm_up_steps
+            suspects += jams.state[env, robot] != 0 or jams.stalled[env, robot] >= limits.progress_steps
+        counts = steps[env] > warm_up_steps
         if candidates > 1:
             _find_circles(floor, fleet, limits, scratch, jams, counts, env)
-        else:
+        elif suspects > 0:
             for robot in range(num_robots):
                 if jams.state[env, robot] == DEADLOCKED:
                     jams.state[env, robot] = 0
-        for robot in range(num_robots):
-            _judge_progress(limits, jams, counts, env, robot)
+        if suspects > 0:
+            for robot in range(num_robots):
+                _judge_progress(limits, jams, counts, env, robot)
 
 
 @kernel_part
-def _note_progress(floor: Floor, fleet: Fleet, jams: Jams, env: int, robot: int) -> bool:
+def _note_progress(fleet: Fleet, jams: Jams, env: int, robot: int) -> bool:
     """Count steps without progress; whether the robot is on its way and could drive."""
     goal = fleet.goal[env, robot]
     if not fleet.alive[env, robot] or goal < 0 or fleet.charge[env, robot] <= 0.0:
         jams.goal[env, robot] = -1
         jams.stalled[env, robot] = 0
         return False
-    left = int(floor.routes[goal, fleet.cell[env, robot]]) >> 4
+    left = fleet.route[env, robot] >> 4
     if fleet.pickup[env, robot] < 0:
         jams.goal[env, robot] = -1
         jams.stalled[env, robot] = 0
@@ -223,8 +225,7 @@ def _waits_for(floor: Floor, fleet: Fleet, limits: JamLimits, jams: Jams, occupa
         return -1
     if not fleet.alive[env, robot] or fleet.charge[env, robot] <= 0.0:
         return -1
-    cell = fleet.cell[env, robot]
-    entry = int(floor.routes[goal, cell])
+    cell, entry = fleet.cell[env, robot], fleet.route[env, robot]
     first = -1
     for move in range(1, 5):
         if entry >> (move - 1) & 1:

@@ -345,9 +345,9 @@ class WarehouseSimulator:
                 self._config.episode_steps - 1,
                 self._limits is not None,
             )
-        self._watch.look(floor, fleet, pose, outcome, keys[Purpose.RELOCATION], self._steps)
         self._steps += 1
         self._dispatch(self._all)
+        self._watch.look(floor, fleet, pose, outcome, keys[Purpose.RELOCATION], self._steps)
         pay_rewards(floor, fleet, pose, outcome, self._terms, self._rewards)
         add_to_tally(fleet, outcome, self._clock, self._steps, self._tally)
 

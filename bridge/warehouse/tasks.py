@@ -33,7 +33,7 @@ from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import uniform
 
-__all__ = ["DELIVERED", "PICKED_UP", "TaskStream", "clear_tasks", "dispatch", "make_stream", "serve"]
+__all__ = ["DELIVERED", "PICKED_UP", "TaskStream", "clear_tasks", "dispatch", "look_up_routes", "make_stream", "serve"]
 
 UInt64 = NDArray[np.uint64]
 Int32 = NDArray[np.int32]
@@ -188,6 +188,15 @@ def dispatch(
                     _send_to_parking(floor, fleet, pool, env, robot)
         for robot in range(num_robots):
             if fleet.alive[env, robot]:
+                _look_up_route(floor, fleet, pose, env, robot)
+
+
+@lean_kernel
+def look_up_routes(floor: Floor, fleet: Fleet, pose: Pose, chosen: Bool) -> None:
+    """Look up the routes of the robots in ``chosen``, (E, N) bool, that were moved after the dispatch."""
+    for env in range(chosen.shape[0]):
+        for robot in range(chosen.shape[1]):
+            if chosen[env, robot]:
                 _look_up_route(floor, fleet, pose, env, robot)
 
 
