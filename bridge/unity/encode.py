@@ -80,6 +80,8 @@ def encode_step(actions: Mapping[str, BehaviorActions], side_channel: bytes) -> 
 
 def _announced(field: int, size: int) -> bytes:
     """The tag of a field that holds ``size`` bytes, and that size."""
+    if size <= 0x7F:
+        return bytes((field << 3 | 2, size))
     encoded = bytearray((field << 3 | 2,))
     while size > 0x7F:
         encoded.append(size & 0x7F | 0x80)

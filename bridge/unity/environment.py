@@ -94,6 +94,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         options = SessionOptions(seed=seed, num_areas=num_areas, timeout_s=timeout_wait, port=port)
         self._session = UnitySession(command, options, SideChannelHub(channels))
         self._specs: dict[str, Any] = {}
+        self._nobody: dict[str, tuple[Any, Any]] = {}
         self._batches: dict[str, AgentBatch] = {}
         self._asked: dict[str, AgentBatch] = {}
         self._steps: dict[str, tuple[Any, Any]] = {}
@@ -186,15 +187,19 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         return behavior
 
     def _make_steps(self, behavior: Behavior) -> tuple[Any, Any]:
+        no_decisions, no_terminals = self._nobody[behavior.name]
         batch = self._batches.get(behavior.name)
         if batch is None:
-            spec = self._specs[behavior.name]
-            return DecisionSteps.empty(spec), TerminalSteps.empty(spec)
+            return no_decisions, no_terminals
         asked = self._asked[behavior.name]
-        return decision_steps(asked, behavior), terminal_steps(batch.rows(batch.done), behavior)
+        has_ended = len(asked) < len(batch)
+        terminals = terminal_steps(batch.rows(batch.done), behavior) if has_ended else no_terminals
+        return decision_steps(asked, behavior), terminals
 
     def _take(self, output: PlayerOutput) -> None:
-        self._specs.update({name: behavior.to_mlagents() for name, behavior in output.new_behaviors.items()})
+        for name, behavior in output.new_behaviors.items():
+            spec = self._specs[name] = behavior.to_mlagents()
+            self._nobody[name] = DecisionSteps.empty(spec), TerminalSteps.empty(spec)
         self._actions.clear()
         self._steps.clear()
         self._batches = output.batches

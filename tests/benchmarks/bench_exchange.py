@@ -12,6 +12,9 @@ actions each. It is answered by
 
 All are connected at once and measured in turns, so that a busy machine slows
 them alike; the figures to read are the ratios.
+
+A second table is of the codecs alone: what it takes to get from a request's
+bytes to arrays, and from arrays to a reply's bytes, in CPU time of one thread.
 """
 
 from __future__ import annotations
@@ -46,8 +49,8 @@ def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agents", type=int, nargs="+", default=[16, 256, 1024])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.5, help="time per measurement")
+    parser.add_argument("--repeats", type=int, default=25)
+    parser.add_argument("--seconds", type=float, default=0.1, help="time per measurement")
     parser.add_argument("--player", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--mlagents-port", type=int, help=argparse.SUPPRESS)
     options, _ = parser.parse_known_args()
@@ -63,6 +66,69 @@ def main() -> None:
             f"{ours / echo:>9.2f} {theirs / echo:>14.2f}",
             flush=True,
         )
+    print("\nus of CPU time per message, the codecs alone; median")
+    print(f"{'agents':>7} {'decode':>9} {'encode':>9} {'protobuf parse':>15} {'mlagents decode':>16} {'encode':>9}")
+    for num_agents in options.agents:
+        times = [cpu_time(call) * 1e6 for call in codecs(num_agents)]
+        print(f"{num_agents:>7} {times[0]:>9.1f} {times[1]:>9.1f} {times[2]:>15.1f} {times[3]:>16.1f} {times[4]:>9.1f}")
+
+
+def codecs(num_agents: int) -> list[Callable[[], object]]:
+    """Decoding and encoding one exchange: this project's, protobuf's parser alone, those of ``mlagents_envs``."""
+    from bridge.unity.compat import import_mlagents_envs
+    from bridge.unity.decode import OutputDecoder
+    from bridge.unity.encode import BehaviorActions, encode_step
+    from bridge.unity.wire import read_request
+
+    import_mlagents_envs()
+    from mlagents_envs.base_env import ActionTuple
+    from mlagents_envs.environment import UnityEnvironment
+    from mlagents_envs.rpc_utils import steps_from_proto
+
+    brain = messages.BrainParameters(
+        brain_name=BEHAVIOR, action_spec=messages.ActionSpecProto(num_continuous_actions=NUM_ACTIONS)
+    )
+    announcement = messages.InitializationOutput(brain_parameters=[brain])
+    output = agents_output(num_agents)
+    decoder = OutputDecoder()
+    decoder.decode(read_request(player_request(rl_output=output, rl_initialization_output=announcement)))
+    spec = decoder.behaviors[BEHAVIOR].to_mlagents()
+    request = player_request(rl_output=output)
+    values = np.random.default_rng(1).uniform(-1, 1, (num_agents, NUM_ACTIONS)).astype(np.float32)
+    actions = {BEHAVIOR: BehaviorActions(values, np.zeros((num_agents, 0), np.int32))}
+
+    def parse() -> Any:
+        return messages.UnityMessage.FromString(request).unity_output.rl_output
+
+    # Encoding needs an environment's state, but no player.
+    theirs = UnityEnvironment.__new__(UnityEnvironment)
+    theirs._env_specs = {BEHAVIOR: spec}
+    theirs._env_state = {BEHAVIOR: ([None] * num_agents, [])}
+    theirs._side_channel_manager = type("Silent", (), {"generate_side_channel_messages": lambda self: bytearray()})()
+    theirs._loaded = False
+    chosen = {BEHAVIOR: ActionTuple(continuous=values)}
+    return [
+        lambda: decoder.decode(read_request(request)),
+        lambda: encode_step(actions, b""),
+        parse,
+        lambda: steps_from_proto(parse().agentInfos[BEHAVIOR].value, spec),
+        lambda: theirs._generate_step_input(chosen).SerializeToString(),
+    ]
+
+
+def cpu_time(call: Callable[[], object], repeats: int = 15, seconds: float = 0.01) -> float:
+    """Median CPU time of a call, in s."""
+    call()
+    start = time.thread_time()
+    call()
+    count = max(int(seconds / max(time.thread_time() - start, 1e-6)), 1)
+    times = []
+    for _ in range(repeats):
+        start = time.thread_time()
+        for _ in range(count):
+            call()
+        times.append((time.thread_time() - start) / count)
+    return statistics.median(times)
 
 
 def measure(num_agents: int, repeats: int, seconds: float) -> tuple[float, float, float]:

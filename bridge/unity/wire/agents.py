@@ -72,6 +72,10 @@ class AgentReader:
             row[:3] = first, sensor.size, len(sensor.shape)
             row[3 : 3 + len(sensor.shape)] = sensor.shape
             first += sensor.size
+        self._size = first
+        # Scratch memory, larger where there are many agents.
+        self._compressed = np.empty((64, len(self._shapes), 2), np.int64)
+        self._report = np.empty(5, np.int64)
 
     def read(self, request: Request) -> tuple[AgentBatch, NDArray[np.int64] | None]:
         """The behavior's agents in a request.
@@ -85,18 +89,20 @@ class AgentReader:
             UnusualFormError: There are groups among the agents' fields.
         """
         entry = request.agents[self._behavior.name]
-        count, size = int(entry[6]), self._behavior.observation_size
-        # No more memory than the bytes can fill, whatever the number of agents.
-        backed = int(entry[3] - entry[2]) // (4 * max(size, 1)) + 1
-        rows = min(count, max(backed, MAX_VALUES // max(size, 1)))
+        count, size = int(entry[6]), self._size
+        rows = count
+        if count * size > MAX_VALUES:  # no more memory than the bytes can fill
+            rows = min(count, max(int(entry[3] - entry[2]) // (4 * size) + 1, MAX_VALUES // size))
+        if rows > len(self._compressed):
+            self._compressed = np.empty((rows, len(self._shapes), 2), np.int64)
         columns = walker.Columns(
             observations=np.empty((rows, size), np.float32),
-            compressed=np.empty((rows, len(self._shapes), 2), np.int64),
+            compressed=self._compressed,
             numbers=np.empty((2, count), np.int32),
             rewards=np.empty((2, count), np.float32),
             flags=np.empty((2, count), np.bool_),
             allowed=np.empty((count, self._behavior.action.mask_size), np.bool_),
-            report=np.empty(5, np.int64),
+            report=self._report,
         )
         end = walker.fill(request.data, entry, self._shapes, columns)
         wrong, row, sensor, value, num_compressed = columns.report.tolist()
@@ -120,7 +126,7 @@ class AgentReader:
             observations=columns.observations,
             action_mask=columns.allowed,
         )
-        return batch, columns.compressed if num_compressed else None
+        return batch, self._compressed[:count].copy() if num_compressed else None
 
     def misfit(self, agent_id: int, sensor: int, expected_and_got: str) -> UnityProtocolError:
         """An error that names a sensor."""
