@@ -82,6 +82,8 @@ class RosterArrays:
         episode_over: (E,) bool, the episode ended in this step and the environment was reset.
         episode: (E,) int64, number of the running episode since the last seeded reset, from 0.
         metrics: (E, K) float64, figures of the episode that just ended; else stale.
+        final_scenario: (E,) int64, which of several scenarios (``bridge/scenario_mix.py``) the episode that
+            just ended was played on; 0 with a single one; else stale.
     """
 
     roles: dict[str, RoleArrays]
@@ -90,6 +92,7 @@ class RosterArrays:
     episode_over: Bool
     episode: NDArray[np.int64]
     metrics: NDArray[np.float64]
+    final_scenario: NDArray[np.int64]
 
     @classmethod
     def allocate(cls, spec: WorldSpec, num_envs: int) -> Self:
@@ -128,6 +131,7 @@ def array_shapes(spec: WorldSpec, num_envs: int) -> dict[str, tuple[tuple[int, .
     shapes["episode_over"] = ((num_envs,), np.dtype(np.bool_))
     shapes["episode"] = ((num_envs,), np.dtype(np.int64))
     shapes["metrics"] = ((num_envs, len(spec.metrics)), np.dtype(np.float64))
+    shapes["final_scenario"] = ((num_envs,), np.dtype(np.int64))
     return shapes
 
 

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["episode_generator", "episode_seed", "fresh_seed"]
+__all__ = ["episode_generator", "episode_seed", "fresh_seed", "scenario_chance", "swap_seed"]
+
+
+# Last keys of streams that are not an episode's own; those of episodes have two keys.
+_SCENARIO, _SWAP = 1, 1 << 31
 
 
 def _sequence(seed: int, env: int, episode: int) -> np.random.SeedSequence:
@@ -38,3 +42,18 @@ def episode_seed(seed: int, env: int, episode: int) -> int:
 def fresh_seed() -> int:
     """A seed from the operating system's entropy, in [0, 2**31)."""
     return int(np.random.SeedSequence().generate_state(1, np.uint32)[0] >> 1)
+
+
+def scenario_chance(seed: int, env: int, episode: int) -> float:
+    """The number in [0, 1) that decides which scenario of several an episode has.
+
+    Arguments as in :func:`episode_generator`; independent of the episode's own stream.
+    """
+    sequence = np.random.SeedSequence(entropy=seed, spawn_key=(env, episode, _SCENARIO))
+    return float(np.random.default_rng(sequence).random())
+
+
+def swap_seed(seed: int, episode: int) -> int:
+    """Seed of the episodes that begin with a change of scenario, in [2**62, 2**63): none that a user would give."""
+    drawn = np.random.SeedSequence(entropy=seed, spawn_key=(episode, _SWAP)).generate_state(1, np.uint64)[0]
+    return (1 << 62) | (int(drawn) >> 2)

@@ -25,7 +25,7 @@ from bridge.specs import ActionSpec, MetricSpec, ObservationLayout, RoleSpec, Wo
 
 __all__ = ["CHECKPOINT_VERSION", "Checkpoint", "load_checkpoint", "save_checkpoint", "write_atomically"]
 
-CHECKPOINT_VERSION = 1
+CHECKPOINT_VERSION = 2
 
 _FORMAT = "agv-bridge checkpoint"
 _HEADER = "header.json"
@@ -48,6 +48,7 @@ class Checkpoint:
         best_return: Highest mean return at a checkpoint so far, or None before an episode has ended.
         learner: Networks, optimizers, normalisers and random states (:meth:`trainers.learner.Learner.state`).
         episodes: The last episodes (:meth:`trainers.episode_statistics.EpisodeStatistics.state`).
+        curriculum: The running stage (:meth:`trainers.curriculum.Curriculum.state`); None without a curriculum.
     """
 
     spec: WorldSpec
@@ -59,6 +60,7 @@ class Checkpoint:
     best_return: float | None
     learner: dict[str, Any]
     episodes: dict[str, Any]
+    curriculum: dict[str, Any] | None = None
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -74,6 +76,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "best_return": checkpoint.best_return,
         "learner": _pack(checkpoint.learner, "learner", arrays),
         "episodes": _pack(checkpoint.episodes, "episodes", arrays),
+        "curriculum": checkpoint.curriculum,
     }
     text = json.dumps(body)
     header = {"format": _FORMAT, "version": CHECKPOINT_VERSION, "digest": _digest(text, arrays), "body": text}

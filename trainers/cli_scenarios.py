@@ -12,10 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from bridge.maps import DeliverySide, ImportOptions, StationRules, import_layout
+from bridge.mixed_roster import open_scenarios
 from bridge.registry import open_world
 from bridge.scenario import Scenario, load_scenario, scenario_json_schema, shipped_scenarios
 from bridge.specs import RoleSpec, WorldSpec
 from trainers.config import train_config
+from trainers.scenario_config import training_scenarios
 
 __all__ = ["app"]
 
@@ -102,8 +104,9 @@ def validate(files: Annotated[list[str], typer.Argument(help="Scenario names, fi
 
 
 def _check(scenario: Scenario) -> None:
-    train_config(scenario)
+    config = train_config(scenario)
     open_world(scenario)
+    open_scenarios(training_scenarios(scenario, config.scenarios, config.curriculum))
 
 
 @app.command()

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from bridge.errors import ScenarioError
 from bridge.scenario import Scenario, parse_section
 from trainers.algorithms import algorithm_kind, algorithm_kinds
+from trainers.scenario_config import CurriculumStage, ScenarioShare
 
 __all__ = ["MAX_SEED", "TrainConfig", "parse_overrides", "train_config"]
 
@@ -60,6 +61,16 @@ class TrainConfig(BaseModel):
     eval_seed: int = Field(
         1_000_000, ge=0, le=MAX_SEED, description="Seed of the evaluation's episodes; differs from `seed`."
     )
+    scenarios: tuple[ScenarioShare, ...] = Field(
+        (),
+        max_length=64,
+        description="Scenarios to draw from at the start of every episode, by weight; empty: the file's own world.",
+    )
+    curriculum: tuple[CurriculumStage, ...] = Field(
+        (),
+        max_length=64,
+        description="Scenarios to play one after the other, from easy to hard; empty: the file's own world.",
+    )
     debug: bool = Field(False, description="Fill buffers with NaN before use and check that none is left.")
 
     @model_validator(mode="after")
@@ -73,6 +84,25 @@ class TrainConfig(BaseModel):
                 f"expected an eval_seed that is never trained on, got eval_seed={self.eval_seed} = seed={self.seed}."
             )
         return self
+
+    @model_validator(mode="after")
+    def _one_list(self) -> Self:
+        if self.scenarios and self.curriculum:
+            raise ValueError("expected either scenarios or curriculum, got both. Remove one.")
+        for index, stage in enumerate(self.curriculum):
+            if (stage.advance_above is None) != (index == len(self.curriculum) - 1):
+                wanted = "no advance_above on the last stage" if stage.advance_above is not None else "advance_above"
+                raise ValueError(f"expected {wanted}, got {stage.advance_above} in curriculum[{index}].")
+        if self.curriculum and self.curriculum[0].fall_back_below is not None:
+            raise ValueError(
+                f"expected no fall_back_below on the first stage, got {self.curriculum[0].fall_back_below}."
+            )
+        return self
+
+    @property
+    def member_scenarios(self) -> tuple[str, ...]:
+        """The entries of the list of scenarios, or of the curriculum, as they stand in the file."""
+        return (*(share.scenario for share in self.scenarios), *(stage.scenario for stage in self.curriculum))
 
     @property
     def env_steps_per_update(self) -> int:

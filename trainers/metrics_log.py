@@ -10,6 +10,7 @@ from typing import Any, Self
 from torch.utils.tensorboard import SummaryWriter
 
 from trainers.checkpoint import write_atomically
+from trainers.episode_statistics import EpisodeSummary
 from trainers.progress import TrainProgress
 from trainers.runs import RunFolder
 
@@ -31,9 +32,19 @@ def figures(progress: TrainProgress) -> dict[str, float]:
         "episodes/length": episodes.length,
         **{f"episodes/return_{role}": value for role, value in episodes.role_returns.items()},
         **{f"world/{name}": value for name, value in episodes.metrics.items()},
+        **_scenario_figures(episodes),
         **progress.metrics,
     }
     return {name: value for name, value in values.items() if math.isfinite(value)}
+
+
+def _scenario_figures(episodes: EpisodeSummary) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for name, part in episodes.scenarios.items():
+        values[f"scenario/{name}/episodes"] = part.num_episodes
+        values[f"scenario/{name}/return_sum"] = part.return_sum
+        values.update({f"scenario/{name}/{metric}": value for metric, value in part.metrics.items()})
+    return values
 
 
 class MetricsLog:

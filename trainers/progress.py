@@ -204,6 +204,9 @@ def _figures(progress: TrainProgress) -> dict[str, str]:
     episodes = progress.episodes
     shown = {"return": _number(episodes.return_sum) if episodes.num_episodes else "no episode has ended yet"}
     shown.update({name: _number(value) for name, value in episodes.metrics.items()})
+    for name, part in episodes.scenarios.items():
+        share = f"{part.num_episodes} of the last {episodes.num_episodes} episodes"
+        shown[name] = f"return {_number(part.return_sum)} ({share})"
     shown["env-steps/s"] = _number(progress.env_steps_per_s)
     shown["decisions/s"] = _number(progress.decisions_per_s)
     shown["time left"] = _duration(progress.seconds_left)

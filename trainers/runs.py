@@ -22,6 +22,7 @@ from bridge.errors import CheckpointError, ScenarioError
 from bridge.scenario import Scenario, load_scenario
 from trainers.checkpoint import write_atomically
 from trainers.config import MAX_SEED, TrainConfig, train_config
+from trainers.scenario_config import OWN_WORLD, find_member
 
 __all__ = ["CheckpointName", "RunFolder", "environment_seed"]
 
@@ -102,6 +103,8 @@ class RunFolder:
         self.require_new()
         (self.path / "checkpoints").mkdir(parents=True, exist_ok=True)
         _copy_scenario(scenario, self.scenario_folder)
+        for member in config.member_scenarios:
+            _copy_member(scenario, member, self.scenario_folder)
         self.write_config(config)
 
     def write_config(self, config: TrainConfig) -> None:
@@ -160,6 +163,16 @@ class RunFolder:
                 )
 
 
+def _copy_member(scenario: Scenario, entry: str, folder: Path) -> None:
+    """Copy a scenario of a list to where :func:`trainers.scenario_config.find_member` finds it by the same entry."""
+    if entry == OWN_WORLD:
+        return
+    if (scenario.folder / entry).is_file():
+        _copy_files({Path(entry)}, scenario, folder)
+    else:
+        _copy_scenario(find_member(scenario, entry, f"{scenario.path}: train"), folder / entry)
+
+
 def _copy_scenario(scenario: Scenario, folder: Path) -> None:
     """Copy a scenario and every file inside its folder that it, or one of those files, names."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -169,7 +182,12 @@ def _copy_scenario(scenario: Scenario, folder: Path) -> None:
         # The file gets another name here; the scenario must keep its own.
         text = yaml.safe_dump({"schema": data["schema"], "name": scenario.name, **data}, sort_keys=False)
     (folder / "scenario.yaml").write_text(text, encoding="utf-8")
-    waiting, copied = _named_files(data, scenario.folder), set[Path]()
+    _copy_files(_named_files(data, scenario.folder), scenario, folder)
+
+
+def _copy_files(files: set[Path], scenario: Scenario, folder: Path) -> None:
+    """Copy files, and those that they name, from beside a scenario to the same places in ``folder``."""
+    waiting, copied = set(files), set[Path]()
     while waiting:
         relative = waiting.pop()
         if relative in copied:

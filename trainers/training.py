@@ -13,17 +13,20 @@ import torch
 
 from bridge.errors import SpecMismatchError, WorldDiedError, WorldTimeoutError
 from bridge.scenario import Scenario
+from bridge.scenario_mix import ScenarioMix
 from bridge.specs import WorldSpec
 from bridge.vector import AsyncVectorEnv, SerialVectorEnv, VectorEnv
 from trainers.algorithms import make_learner
 from trainers.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from trainers.config import TrainConfig
-from trainers.episode_statistics import EpisodeStatistics
+from trainers.curriculum import Curriculum
+from trainers.episode_statistics import EpisodeStatistics, EpisodeSummary
 from trainers.interrupt import StopRequest
 from trainers.metrics_log import MetricsLog
 from trainers.progress import ProgressListener, SilentProgress, TrainProgress, TrainResult
 from trainers.rollout import Rollout, RolloutCollector
 from trainers.runs import RunFolder, environment_seed
+from trainers.scenario_config import training_scenarios
 
 __all__ = ["train"]
 
@@ -69,7 +72,8 @@ def train(
         run.require_new()
     checkpoint = _resumed(run, config) if resume else None
     result = None
-    with _threads(config), _open_vector_env(scenario, config) as world, StopRequest() as stop:
+    played = training_scenarios(scenario, config.scenarios, config.curriculum)
+    with _threads(config), _open_vector_env(played, config) as world, StopRequest() as stop:
         if checkpoint is None:
             run.create(scenario, config)
         else:
@@ -78,7 +82,7 @@ def train(
         listener.on_start(run_dir, config, world.spec)
         try:
             with MetricsLog(run, None if checkpoint is None else checkpoint.update) as log:
-                result = _Training(world, config, run, listener, log, checkpoint).run(stop)
+                result = _Training(world, played, config, run, listener, log, checkpoint).run(stop)
         finally:
             listener.on_end(result)
     return result
@@ -90,6 +94,7 @@ class _Training:
     def __init__(
         self,
         world: VectorEnv,
+        played: Scenario | ScenarioMix,
         config: TrainConfig,
         run: RunFolder,
         listener: ProgressListener,
@@ -102,7 +107,14 @@ class _Training:
         self._listener = listener
         self._log = log
         self._learner = make_learner(world.spec, config)
-        self._statistics = EpisodeStatistics(world.spec, world.num_envs)
+        self._scenario_names = played.names if isinstance(played, ScenarioMix) else ()
+        self._curriculum = Curriculum(config.curriculum, world.spec) if config.curriculum else None
+        self._statistics = EpisodeStatistics(
+            world.spec,
+            world.num_envs,
+            scenarios=self._scenario_names,
+            on_episode=None if self._curriculum is None else self._curriculum.record,
+        )
         self._collector = RolloutCollector(
             world, self._learner.policy, config.rollout_steps, self._statistics, debug=config.debug
         )
@@ -121,6 +133,9 @@ class _Training:
         self._env_steps = checkpoint.env_steps
         self._decisions = checkpoint.decisions
         self._best_return = checkpoint.best_return
+        if self._curriculum is not None and checkpoint.curriculum is not None:
+            self._curriculum.load_state(checkpoint.curriculum)
+            self._world.set_scenario_weights(self._curriculum.weights)
         self._earlier_seconds = checkpoint.seconds
 
     def run(self, stop: StopRequest) -> TrainResult:
@@ -177,14 +192,27 @@ class _Training:
             env_steps_per_s=(steps - old_steps) / elapsed,
             decisions_per_s=(decisions - old_decisions) / elapsed,
             episodes=self._statistics.summary(),
-            metrics=metrics,
+            metrics=metrics if self._curriculum is None else {**metrics, "curriculum/stage": self._curriculum.stage},
         )
         self._log.write(progress)
         self._listener.on_update(progress)
+        if self._curriculum is not None:
+            self._advance(self._curriculum)
+
+    def _advance(self, curriculum: Curriculum) -> None:
+        """Change the stage of the curriculum if it is time to."""
+        highest = curriculum.highest
+        message = curriculum.advance()
+        if message is None:
+            return
+        if curriculum.highest > highest:
+            self._best_return = None  # returns of different stages say nothing about each other
+        self._world.set_scenario_weights(curriculum.weights)
+        self._listener.on_message(message)
 
     def _save(self) -> None:
         """Write the latest checkpoint, and the best one if the last episodes went better than ever."""
-        summary = self._statistics.summary()
+        summary = self._comparable_episodes()
         better = summary.num_episodes > 0 and (self._best_return is None or summary.return_sum > self._best_return)
         if better:
             self._best_return = summary.return_sum
@@ -198,10 +226,20 @@ class _Training:
             best_return=self._best_return,
             learner=self._learner.state(),
             episodes=self._statistics.state(),
+            curriculum=None if self._curriculum is None else self._curriculum.state(),
         )
         save_checkpoint(self._run.checkpoint("latest"), checkpoint)
         if better:
             save_checkpoint(self._run.checkpoint("best"), checkpoint)
+
+    def _comparable_episodes(self) -> EpisodeSummary:
+        """The last episodes; of a curriculum those on its highest stage, and none while it has fallen back."""
+        summary = self._statistics.summary()
+        if self._curriculum is None:
+            return summary
+        name = self._scenario_names[self._curriculum.stage]
+        of_stage = summary.scenarios.get(name) if self._curriculum.is_highest else None
+        return EpisodeSummary.nothing() if of_stage is None else of_stage
 
     def _restart_episodes(self) -> None:
         self._world.reset(environment_seed(self._config.seed, self._update))
@@ -218,7 +256,7 @@ def _resumed(run: RunFolder, config: TrainConfig) -> Checkpoint:
     return checkpoint
 
 
-def _open_vector_env(scenario: Scenario, config: TrainConfig) -> VectorEnv:
+def _open_vector_env(scenario: Scenario | ScenarioMix, config: TrainConfig) -> VectorEnv:
     if config.num_workers == 0:
         return SerialVectorEnv(scenario, config.num_envs)
     return AsyncVectorEnv(scenario, config.num_envs, config.num_workers)

@@ -11,7 +11,7 @@ import json
 import signal
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from multiprocessing.connection import Connection, wait
@@ -23,14 +23,15 @@ from numpy.typing import NDArray
 
 from bridge import errors
 from bridge.errors import AgvBridgeError, SpecMismatchError, WorkerDiedError, WorkerTimeoutError
-from bridge.registry import open_world
+from bridge.mixed_roster import open_scenarios
 from bridge.roster import RosterArrays, array_shapes
 from bridge.scenario import Scenario
+from bridge.scenario_mix import ScenarioMix
 from bridge.specs import WorldSpec
 from bridge.vector.processes import WorkerHandle, start_workers, stop_workers
-from bridge.vector.protocol import VectorState, require_resettable, require_state
+from bridge.vector.protocol import VectorState, require_mix, require_resettable, require_state
 from bridge.vector.shared_blocks import SharedBlocks
-from bridge.vector.worker import FAILED, RESET, STEP, WorkerTask, spec_digest
+from bridge.vector.worker import FAILED, RESET, STEP, WEIGHTS, WorkerTask, spec_digest
 
 __all__ = ["AsyncVectorEnv"]
 
@@ -47,7 +48,7 @@ class AsyncVectorEnv:
 
     def __init__(
         self,
-        scenario: Scenario,
+        scenario: Scenario | ScenarioMix,
         num_envs: int,
         num_workers: int,
         *,
@@ -57,14 +58,15 @@ class AsyncVectorEnv:
         """Start the workers and wait until all have opened the world.
 
         Args:
-            scenario: The scenario.
+            scenario: The scenario, or several to swap between episodes.
             num_envs: Number of environments E.
             num_workers: Number of processes W, at most E.
             step_timeout_s: Longest time for a step or a reset.
             start_timeout_s: Longest time for all workers to start.
 
         Raises:
-            SpecMismatchError: There is not at least one environment per worker.
+            SpecMismatchError: There is not at least one environment per worker, or one policy could not
+                drive all scenarios of a mix.
             ScenarioError: As :func:`bridge.registry.open_world`.
             MissingExtraError: As :func:`bridge.registry.open_world`.
             WorkerDiedError: A worker ended or raised while starting.
@@ -75,7 +77,8 @@ class AsyncVectorEnv:
                 f"AsyncVectorEnv: expected 1 <= num_workers <= num_envs, got num_workers={num_workers} and "
                 f"num_envs={num_envs}. Lower num_workers."
             )
-        self._spec = open_world(scenario).spec
+        self._scenario = scenario
+        self._spec = open_scenarios(scenario).spec
         self._num_envs = num_envs
         self._step_timeout_s = step_timeout_s
         shapes = array_shapes(self._spec, num_envs)
@@ -153,6 +156,15 @@ class AsyncVectorEnv:
         """``step_async`` and ``step_wait``."""
         self.step_async()
         self.step_wait()
+
+    def set_scenario_weights(self, weights: Sequence[float]) -> None:
+        """See :meth:`bridge.vector.VectorEnv.set_scenario_weights`."""
+        require_mix("AsyncVectorEnv.set_scenario_weights", self._state, self._scenario, weights)
+        order = WEIGHTS + json.dumps([float(weight) for weight in weights]).encode()
+        with self._failing():
+            for worker in self._workers:
+                self._send(worker, order, "set_scenario_weights")
+            self._await("set_scenario_weights", self._step_timeout_s)
 
     def close(self) -> None:
         """Stop the workers and wait for their end; may be called twice, and after a failure."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
@@ -9,10 +10,12 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.errors import CallOrderError
+from bridge.errors import CallOrderError, SpecMismatchError
 from bridge.roster import Roster
+from bridge.scenario import Scenario
+from bridge.scenario_mix import ScenarioMix, require_weights
 
-__all__ = ["VectorEnv", "VectorState", "require_resettable", "require_state"]
+__all__ = ["VectorEnv", "VectorState", "require_mix", "require_resettable", "require_state"]
 
 
 class VectorState(Enum):
@@ -55,6 +58,22 @@ def require_resettable(call: str, state: VectorState, seed: int | None, env_mask
         raise CallOrderError(f"{call}: expected the first reset to seed all environments, got {found}. Pass seed=...")
 
 
+def require_mix(call: str, state: VectorState, scenario: Scenario | ScenarioMix, weights: Sequence[float]) -> None:
+    """Raise unless the weights of scenarios can be changed to ``weights`` now.
+
+    Raises:
+        CallOrderError: The environment failed, is closed or in a step.
+        SpecMismatchError: It plays a single scenario, or there is not one weight for each.
+    """
+    require_state(call, state, (VectorState.NEW, VectorState.READY), "Wait for the step first.")
+    if not isinstance(scenario, ScenarioMix):
+        raise SpecMismatchError(
+            f"{call}: expected an environment made with a ScenarioMix, got one of the single scenario "
+            f"{scenario.name!r}."
+        )
+    require_weights(weights, scenario.names)
+
+
 @runtime_checkable
 class VectorEnv(Roster, Protocol):
     """A roster whose step can be started and awaited separately, and which is a context manager.
@@ -91,6 +110,18 @@ class VectorEnv(Roster, Protocol):
             ActionError: As :meth:`bridge.roster.Roster.step`.
             WorldDiedError: As :meth:`bridge.roster.Roster.step`.
             WorldTimeoutError: As :meth:`bridge.roster.Roster.step`.
+        """
+        ...
+
+    def set_scenario_weights(self, weights: Sequence[float]) -> None:
+        """Change how likely each scenario of the mix is for episodes that begin from now on.
+
+        Weights that are 0 but for one make every environment swap to that scenario when its episode ends,
+        or at the next reset.
+
+        Raises:
+            CallOrderError: Neither NEW nor READY.
+            SpecMismatchError: The environments play a single scenario, or there is not one weight for each.
         """
         ...
 

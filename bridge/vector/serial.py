@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.registry import open_world
+from bridge.mixed_roster import MixedRoster, open_scenarios
 from bridge.roster import RosterArrays
 from bridge.scenario import Scenario
+from bridge.scenario_mix import ScenarioMix
 from bridge.specs import WorldSpec
-from bridge.vector.protocol import VectorState, require_resettable, require_state
+from bridge.vector.protocol import VectorState, require_mix, require_resettable, require_state
 
 __all__ = ["SerialVectorEnv"]
 
@@ -20,18 +22,20 @@ __all__ = ["SerialVectorEnv"]
 class SerialVectorEnv:
     """Steps the environments of a scenario one after the other, without workers."""
 
-    def __init__(self, scenario: Scenario, num_envs: int) -> None:
+    def __init__(self, scenario: Scenario | ScenarioMix, num_envs: int) -> None:
         """Open the world.
 
         Args:
-            scenario: The scenario.
+            scenario: The scenario, or several to swap between episodes.
             num_envs: Number of environments E.
 
         Raises:
             ScenarioError: As :func:`bridge.registry.open_world`.
             MissingExtraError: As :func:`bridge.registry.open_world`.
+            SpecMismatchError: One policy could not drive all scenarios of a mix.
         """
-        self._roster = open_world(scenario).roster(num_envs)
+        self._scenario = scenario
+        self._roster = open_scenarios(scenario).roster(num_envs)
         self._state = VectorState.NEW
 
     @property
@@ -77,6 +81,12 @@ class SerialVectorEnv:
         """``step_async`` and ``step_wait``."""
         self.step_async()
         self.step_wait()
+
+    def set_scenario_weights(self, weights: Sequence[float]) -> None:
+        """See :meth:`bridge.vector.VectorEnv.set_scenario_weights`."""
+        require_mix("SerialVectorEnv.set_scenario_weights", self._state, self._scenario, weights)
+        assert isinstance(self._roster, MixedRoster)
+        self._roster.set_weights(weights)
 
     def close(self) -> None:
         """Release the world; may be called twice."""

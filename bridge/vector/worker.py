@@ -8,6 +8,7 @@ something to say.
     file descriptor of the shared block  ->
                                          <-  ``k`` once the world is open, or ``e`` + error
     ``r`` + {"seed", "env_mask"}         ->  reset
+    ``w`` + [weight, ...]                ->  change how likely each scenario of several is
     ``s``                                ->  step
                                          <-  ``k`` done, or ``e`` + {"type", "message", "traceback"}
     ``q``                                ->  close and exit
@@ -34,53 +35,91 @@ from typing import NamedTuple
 import numpy as np
 
 from bridge.errors import SpecMismatchError
-from bridge.registry import open_world, world_kind
+from bridge.mixed_roster import MixedRoster, open_scenarios
+from bridge.registry import world_kind
 from bridge.roster import Roster, RosterArrays, array_shapes
 from bridge.scenario import Scenario
+from bridge.scenario_mix import ScenarioMix
 from bridge.specs import WorldSpec
 from bridge.vector.shared_blocks import SharedBlocks
 
-__all__ = ["DONE", "FAILED", "QUIT", "RESET", "STEP", "WorkerTask", "run_worker", "spec_digest"]
+__all__ = [
+    "DONE",
+    "FAILED",
+    "QUIT",
+    "RESET",
+    "STEP",
+    "WEIGHTS",
+    "PlainScenario",
+    "WorkerTask",
+    "run_worker",
+    "spec_digest",
+]
 
-RESET, STEP, QUIT = b"r", b"s", b"q"
+RESET, STEP, WEIGHTS, QUIT = b"r", b"s", b"w", b"q"
 DONE, FAILED = b"k", b"e"
 
 _ORPHAN_GRACE_S = 5.0
 
 
-class WorkerTask(NamedTuple):
-    """What a worker needs to know, in plain values that cross a process border.
+class PlainScenario(NamedTuple):
+    """A scenario in plain values that cross a process border.
 
     Attributes:
         path: Scenario file, for messages and for the files beside it.
         name: Name of the scenario.
         kind: Kind of world.
         config: The world's section as JSON: workers run what the parent runs, even if the file changes.
-        num_envs: Number of all environments E, the length of the shared arrays.
-        start: First environment of this worker.
-        stop: One past the last environment of this worker.
-        digest: :func:`spec_digest` of the parent's spec.
     """
 
     path: str
     name: str
     kind: str
     config: str
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> PlainScenario:
+        """A scenario without its training section."""
+        config = scenario.config.model_dump_json(by_alias=True)
+        return cls(str(scenario.path), scenario.name, scenario.world, config)
+
+    def scenario(self) -> Scenario:
+        """The inverse of :meth:`of`."""
+        config = world_kind(self.kind).config_model().model_validate_json(self.config)
+        return Scenario(Path(self.path), self.name, "", self.kind, config, {})
+
+
+class WorkerTask(NamedTuple):
+    """What a worker needs to know, in plain values that cross a process border.
+
+    Attributes:
+        scenarios: The scenario to run, or several.
+        weights: How likely each of several is; None for a single one.
+        num_envs: Number of all environments E, the length of the shared arrays.
+        start: First environment of this worker.
+        stop: One past the last environment of this worker.
+        digest: :func:`spec_digest` of the parent's spec.
+    """
+
+    scenarios: tuple[PlainScenario, ...]
+    weights: tuple[float, ...] | None
     num_envs: int
     start: int
     stop: int
     digest: str
 
     @classmethod
-    def of(cls, scenario: Scenario, num_envs: int, start: int, stop: int, digest: str) -> WorkerTask:
+    def of(cls, scenario: Scenario | ScenarioMix, num_envs: int, start: int, stop: int, digest: str) -> WorkerTask:
         """The task of running the environments ``start`` to ``stop - 1`` of a scenario."""
-        config = scenario.config.model_dump_json(by_alias=True)
-        return cls(str(scenario.path), scenario.name, scenario.world, config, num_envs, start, stop, digest)
+        if isinstance(scenario, ScenarioMix):
+            plain = tuple(PlainScenario.of(part) for part in scenario.scenarios)
+            return cls(plain, scenario.weights, num_envs, start, stop, digest)
+        return cls((PlainScenario.of(scenario),), None, num_envs, start, stop, digest)
 
-    def scenario(self) -> Scenario:
-        """The scenario to run."""
-        config = world_kind(self.kind).config_model().model_validate_json(self.config)
-        return Scenario(Path(self.path), self.name, "", self.kind, config, {})
+    def scenario(self) -> Scenario | ScenarioMix:
+        """What to run."""
+        scenarios = tuple(plain.scenario() for plain in self.scenarios)
+        return scenarios[0] if self.weights is None else ScenarioMix(scenarios, self.weights)
 
 
 def spec_digest(spec: WorldSpec) -> str:
@@ -125,12 +164,12 @@ def _work(task: WorkerTask, connection: Connection) -> None:
 
 
 def _open_roster(task: WorkerTask, descriptor: int) -> Roster:
-    world = open_world(task.scenario())
+    world = open_scenarios(task.scenario())
     spec = world.spec
     if spec_digest(spec) != task.digest:
         raise SpecMismatchError(
-            f"{task.path}: expected the world to be the same in every process, got another one in a worker "
-            f"(environments {task.start}-{task.stop - 1}). Check what the world reads besides its scenario."
+            f"{task.scenarios[0].path}: expected the world to be the same in every process, got another one in a "
+            f"worker (environments {task.start}-{task.stop - 1}). Check what the world reads besides its scenario."
         )
     blocks = SharedBlocks(array_shapes(spec, task.num_envs), descriptor)
     blocks.close()  # the arrays keep the memory
@@ -149,6 +188,9 @@ def _serve(roster: Roster, connection: Connection) -> None:
             order = json.loads(message[1:])
             mask = None if order["env_mask"] is None else np.array(order["env_mask"], np.bool_)
             roster.reset(order["seed"], mask)
+        elif command == WEIGHTS:
+            assert isinstance(roster, MixedRoster), "the parent has checked that there are several scenarios"
+            roster.set_weights(json.loads(message[1:]))
         else:
             assert command == QUIT, f"unknown command {command!r}"
             return

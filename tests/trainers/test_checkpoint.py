@@ -10,7 +10,7 @@ import pytest
 
 from bridge.errors import CheckpointError
 from bridge.specs import ActionSpec, MetricSpec, ObservationBlock, ObservationLayout, RoleSpec, WorldSpec
-from trainers.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, write_atomically
+from trainers.checkpoint import CHECKPOINT_VERSION, Checkpoint, load_checkpoint, save_checkpoint, write_atomically
 
 
 def checkpoint() -> Checkpoint:
@@ -99,7 +99,7 @@ def rewrite(path: Path, **changes: Any) -> None:
 def test_loading_raises_when_the_version_is_another(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "latest.npz", checkpoint())
     rewrite(tmp_path / "latest.npz", version=99)
-    with pytest.raises(CheckpointError, match="of version 1, got 'agv-bridge checkpoint' of version 99"):
+    with pytest.raises(CheckpointError, match=f"of version {CHECKPOINT_VERSION}, got 'agv-bridge checkpoint' of version 99"):
         load_checkpoint(tmp_path / "latest.npz")
 
 

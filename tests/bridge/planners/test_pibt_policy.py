@@ -13,7 +13,8 @@ from bridge.maps import import_map
 from bridge.planners.bound import throughput_bound
 from bridge.planners.pibt import PibtPolicy
 from bridge.registry import open_world
-from bridge.scenario import load_scenario
+from bridge.scenario import load_scenario, shipped_scenarios
+from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.simulator import WarehouseSimulator
 
 
@@ -33,16 +34,27 @@ def _run_episode(simulator: WarehouseSimulator, policy: PibtPolicy) -> dict[str,
     return dict(zip(simulator.spec.metric_names, simulator.arrays.metrics.T, strict=True))
 
 
-@pytest.mark.parametrize("name", ["warehouse_small", "warehouse_small_despawn", "warehouse_two_roles"])
-def test_pibt_policy_delivers_without_contact_or_refused_move_on_shipped_scenarios(name: str) -> None:
+def _shipped_grids() -> list[str]:
+    loaded = {name: load_scenario(path) for name, path in shipped_scenarios().items()}
+    return [
+        name
+        for name, scenario in loaded.items()
+        if isinstance(scenario.config, WarehouseConfig) and scenario.config.drive.kind == "grid"
+    ]
+
+
+@pytest.mark.parametrize("name", _shipped_grids())
+def test_pibt_policy_flows_without_contact_or_refused_move_on_shipped_scenarios(name: str) -> None:
     world = _world(name)
     simulator = world.roster(4)
     simulator.reset(7)
     metrics = _run_episode(simulator, PibtPolicy(simulator))
     for figure in ("collisions", "blocked_moves", "despawns"):
         assert (metrics[figure] == 0).all(), figure
-    assert (metrics["deliveries"] >= 80).all()
-    assert (metrics["deliveries_per_h"] <= throughput_bound(world.config, world.layout).deliveries_per_h).all()
+    bound = throughput_bound(world.config, world.layout).deliveries_per_h
+    # Where robots may come back anywhere, the bound has no empty legs.
+    at_least = 0.4 if world.config.contact.rule == "despawn" else 0.5
+    assert at_least * bound <= metrics["deliveries_per_h"].mean() <= bound
 
 
 @pytest.mark.parametrize(

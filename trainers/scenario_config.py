@@ -1,0 +1,110 @@
+"""Which scenarios a training plays: ``train.scenarios`` or ``train.curriculum``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from bridge.errors import ScenarioError
+from bridge.scenario import Scenario, load_scenario, resolve_inside, shipped_scenarios
+from bridge.scenario_faults import did_you_mean
+from bridge.scenario_mix import ScenarioMix
+
+__all__ = ["OWN_WORLD", "CurriculumStage", "ScenarioShare", "find_member", "training_scenarios"]
+
+OWN_WORLD = "self"
+"""In a list of scenarios: the world of the file that holds the list."""
+
+_SCENARIO = (
+    "Name of a shipped scenario, or a file or folder inside the scenario's folder; `self` for the file's own world."
+)
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    scenario: str = Field(min_length=1, description=_SCENARIO)
+
+
+class ScenarioShare(_Entry):
+    """One of several scenarios that are played side by side."""
+
+    weight: float = Field(1.0, gt=0, description="How likely an episode is played on it, against the others' weights.")
+
+
+class CurriculumStage(_Entry):
+    """One of several scenarios that are played one after the other."""
+
+    metric: str = Field(
+        "return_mean",
+        description="Figure that decides, the higher the better: one of the world's, or return_sum, return_mean.",
+    )
+    advance_above: float | None = Field(
+        None, description="Go on to the next stage when the mean is above this; null on the last stage only."
+    )
+    fall_back_below: float | None = Field(
+        None, description="Go back to the stage before when the mean is below this; null: never."
+    )
+    episodes: int = Field(
+        50, ge=1, le=100_000, description="Number of episodes of the stage, the last ones, that the mean is taken over."
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        advance, back = self.advance_above, self.fall_back_below
+        if advance is not None and back is not None and back >= advance:
+            raise ValueError(
+                f"expected fall_back_below < advance_above, got fall_back_below={back} >= advance_above={advance}."
+            )
+        return self
+
+
+def training_scenarios(
+    scenario: Scenario, shares: Sequence[ScenarioShare], stages: Sequence[CurriculumStage]
+) -> Scenario | ScenarioMix:
+    """What a training plays: the scenario itself, a weighted list, or the stages of a curriculum.
+
+    A curriculum begins with all weight on its first stage.
+
+    Args:
+        scenario: The file that training was started with.
+        shares: Its ``train.scenarios``.
+        stages: Its ``train.curriculum``.
+
+    Raises:
+        ScenarioError: An entry names no scenario, or one that is wrong itself.
+        SpecMismatchError: Two entries have the same name.
+    """
+    entries = [share.scenario for share in shares] + [stage.scenario for stage in stages]
+    if not entries:
+        return scenario
+    key = "scenarios" if shares else "curriculum"
+    members = tuple(
+        find_member(scenario, entry, f"{scenario.path}: train.{key}[{index}].scenario")
+        for index, entry in enumerate(entries)
+    )
+    weights = tuple(share.weight for share in shares) or (1.0, *(0.0 for _ in stages[1:]))
+    return ScenarioMix(members, weights)
+
+
+def find_member(scenario: Scenario, entry: str, where: str) -> Scenario:
+    """The scenario that an entry of a list names: what lies beside the file goes before what is shipped.
+
+    Raises:
+        ScenarioError: There is none, or it is wrong itself.
+    """
+    if entry == OWN_WORLD:
+        return scenario
+    for relative in (entry, str(Path(entry) / "scenario.yaml")):
+        if not Path(entry).is_absolute() and ".." not in Path(entry).parts and (scenario.folder / relative).is_file():
+            return load_scenario(resolve_inside(scenario.folder, relative, where))
+    shipped = shipped_scenarios()
+    if entry in shipped:
+        return load_scenario(shipped[entry])
+    raise ScenarioError(
+        f"{where}: expected {OWN_WORLD!r}, a file in {scenario.folder} or one of the shipped scenarios "
+        f"{', '.join(shipped)}, got {entry!r}.{did_you_mean(entry, shipped)}"
+    )
