@@ -19,7 +19,7 @@ from bridge.errors import SpecMismatchError
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.view import WarehouseView
 
-__all__ = ["render_rgb", "write_gif"]
+__all__ = ["render_floor", "render_rgb", "write_gif"]
 
 Rgb = tuple[int, int, int]
 Point = tuple[float, float]
@@ -72,18 +72,23 @@ def render_rgb(simulator: WarehouseView, env_index: int = 0, cell_px: int | None
     Raises:
         SpecMismatchError: There is no such environment, or the cells are too small to be drawn.
     """
-    num_envs = simulator.cells.shape[0]
-    if not 0 <= env_index < num_envs:
-        raise SpecMismatchError(f"render_rgb: expected an env_index from 0 to {num_envs - 1}, got {env_index}.")
-    layout = simulator.layout
     if cell_px is None:
+        layout = simulator.layout
         cell_px = min(max(round(_TARGET_PX / max(layout.height, layout.width)), _MIN_CELL_PX), _MAX_CELL_PX)
-    if not 2 <= cell_px <= 200:
-        raise SpecMismatchError(f"render_rgb: expected a cell_px from 2 to 200, got {cell_px}.")
-    picture = _floor_picture(layout, cell_px).copy()
-    _draw_targets(picture, simulator, env_index, cell_px)
-    _draw_robots(picture, simulator, env_index, cell_px)
-    return np.asarray(_with_caption(picture.reduce(_OVERSAMPLING), _caption(simulator, env_index)))
+    picture = _draw(simulator, env_index, cell_px, "render_rgb")
+    return np.asarray(_with_caption(picture, _caption(simulator, env_index)))
+
+
+def render_floor(simulator: WarehouseView, env_index: int, cell_px: int) -> NDArray[np.uint8]:
+    """The picture of :func:`render_rgb` without its caption.
+
+    Returns:
+        (layout.height * cell_px, layout.width * cell_px, 3) uint8.
+
+    Raises:
+        SpecMismatchError: There is no such environment, or the cells are too small to be drawn.
+    """
+    return np.asarray(_draw(simulator, env_index, cell_px, "render_floor"))
 
 
 def write_gif(frames: Iterable[NDArray[np.uint8]], path: Path, fps: float) -> None:
@@ -111,6 +116,19 @@ def write_gif(frames: Iterable[NDArray[np.uint8]], path: Path, fps: float) -> No
     palette = pictures[len(pictures) // 2].quantize(colors=128, method=Image.Quantize.MEDIANCUT)
     flat = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
     flat[0].save(path, format="GIF", save_all=True, append_images=flat[1:], duration=round(1000 / fps), loop=0)
+
+
+def _draw(simulator: WarehouseView, env_index: int, cell_px: int, where: str) -> Image.Image:
+    """The floor and everything on it."""
+    num_envs = simulator.cells.shape[0]
+    if not 0 <= env_index < num_envs:
+        raise SpecMismatchError(f"{where}: expected an env_index from 0 to {num_envs - 1}, got {env_index}.")
+    if not 2 <= cell_px <= 200:
+        raise SpecMismatchError(f"{where}: expected a cell_px from 2 to 200, got {cell_px}.")
+    picture = _floor_picture(simulator.layout, cell_px).copy()
+    _draw_targets(picture, simulator, env_index, cell_px)
+    _draw_robots(picture, simulator, env_index, cell_px)
+    return picture.reduce(_OVERSAMPLING)
 
 
 @lru_cache(maxsize=4)

@@ -2,7 +2,7 @@
 
 One :meth:`Academy.environment_step` is one fixed update of Unity:
 
-1. the first one, and every RESET, resets all areas;
+1. the first one, and every RESET, resets all areas; late behaviors appear;
 2. agents that are asked put their infos, behind the terminals of the previous step;
 3. one exchange with the trainer if anything was put; side channels of the
    reply come before its command, and the command before its actions;
@@ -19,15 +19,18 @@ import time
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bridge.errors import UnityProtocolError
 from bridge.roster import Roster
 from bridge.unity.messages import COMMAND_RESET, InitializationOutput, RLOutput, UnityOutput
-from bridge.unity.player.agents import RoleAgents
+from bridge.unity.player.agents import AgentRules, RoleAgents
 from bridge.unity.player.communicator import Communicator
+from bridge.unity.player.encoding import RoleEncoder
 from bridge.unity.player.faults import HANG_LIMIT_S, Fault
 from bridge.unity.player.log import PlayerLog
 from bridge.unity.player.options import PlayerOptions
+from bridge.unity.player.scene import Scene
 from bridge.unity.player.side_channels import SideChannels
 
 __all__ = ["Academy"]
@@ -41,7 +44,7 @@ class Academy:
         communicator: Connected to the trainer.
         channels: Has taken in the side channel data of the handshake.
         seed: Seed of the first reset, unless a side channel has brought one.
-        options: Decision period, behaviour at a reset, fault.
+        options: What agents are like, behaviour at a reset, fault; fit for the roster's world.
         log: Where episodes are reported.
     """
 
@@ -60,12 +63,24 @@ class Academy:
         self._seed = seed
         self._options = options
         self._log = log
+        self._scene = Scene(roster, options)
+        rules = AgentRules(group_share=options.group_reward, disables=options.despawn_as == "disable")
         counter = itertools.count()
         self._agents = [
-            RoleAgents(role, roster.arrays.roles[role.name], counter) for role in roster.spec.roles
+            RoleAgents(
+                role,
+                roster.arrays.roles[role.name],
+                RoleEncoder(role, self._scene.sensors(role)),
+                self._scene.requests(role),
+                rules,
+                counter,
+            )
+            for role in roster.spec.roles
         ]  # in the order of the world's roles, which is the order of ids
+        self._first_steps = [options.late.get(role.name, 0) for role in roster.spec.roles]
         self._had_first_reset = False
         self._step_count = 0
+        self._total_step_count = 0
         self._exchange_count = 0
         self._episode_steps = np.zeros(roster.arrays.num_envs, np.int64)
         self._exit_code: int | None = None
@@ -88,10 +103,13 @@ class Academy:
         """One simulation step; see the module's docstring."""
         if not self._had_first_reset:
             self._reset()
+        for agents, first_step in zip(self._agents, self._first_steps, strict=True):
+            if not agents.present and self._total_step_count >= first_step:
+                agents.appear()
         output = RLOutput()
-        ask = self._step_count % self._options.decision_period == 0
+        sent = [agents for agents in self._agents if agents.send_state(output, self._step_count)]
         self._step_count += 1
-        sent = [agents for agents in self._agents if agents.send_state(output, ask)]
+        self._total_step_count += 1
         was_reset = bool(sent) and self._decide(output, sent)
         if self._exit_code is None and (not was_reset or self._options.act_after_reset):
             self._act()
@@ -133,6 +151,7 @@ class Academy:
         self._step_count = 0
         self._episode_steps[:] = 0
         self._roster.reset(seed)
+        self._scene.new_frame()
         for agents in self._agents:
             agents.on_reset()
         self._log.write(f"Reset of {len(self._episode_steps)} areas" + (f", seed {seed}" if seed is not None else ""))
@@ -141,11 +160,28 @@ class Academy:
         for agents in self._agents:
             agents.act()
         self._roster.step()
+        self._scene.new_frame()
+        group_rewards = self._group_rewards()
         for agents in self._agents:
-            agents.on_step()
+            agents.on_step(group_rewards)
         self._episode_steps += 1
         for area in np.flatnonzero(self._roster.arrays.episode_over).tolist():
             self._report_episode(area)
+
+    def _group_rewards(self) -> NDArray[np.float64]:
+        """(E,) float64, what each member of a group gets: the group's share, divided among its members.
+
+        So a share moves reward between robots and makes none: what all members of a group get together is
+        what the simulator paid.
+        """
+        arrays = self._roster.arrays
+        paid = np.zeros(arrays.num_envs)
+        members = np.zeros(arrays.num_envs)
+        for role, agents in zip(self._roster.spec.roles, self._agents, strict=True):
+            if agents.present:
+                paid += arrays.roles[role.name].rewards.sum(axis=1, dtype=np.float64)
+                members += agents.members.sum(axis=1)
+        return self._options.group_reward * paid / np.maximum(members, 1.0)
 
     def _report_episode(self, area: int) -> None:
         """Send the figures of an ended episode with its terminals, and log them."""

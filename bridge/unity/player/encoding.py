@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,10 @@ from numpy.typing import NDArray
 
 from bridge.errors import UnityProtocolError
 from bridge.specs import RoleSpec
-from bridge.unity.messages import COMPRESSION_NONE, ActionSpecProto, BrainParameters, Observation
+from bridge.unity.messages import ActionSpecProto, BrainParameters
+from bridge.unity.player.sensors import Sensor, SensorRows
 
 __all__ = ["AgentInfos", "RoleEncoder"]
-
-_DIMENSION_NONE = 1
-_FLOAT_DATA_FIELD = b"\x22"  # Observation.float_data: field 4, length-delimited
-_DATA_FIELD = b"\x0a"  # FloatData.data: field 1, packed
 
 
 @dataclass(frozen=True)
@@ -27,40 +25,33 @@ class AgentInfos:
         ids: (n,) int32.
         group_ids: (n,) int32, training area, from 1.
         rewards: (n,) float32, reward since the agent's last info.
-        observations: (n, F) float32.
-        done: These are terminal infos.
-        max_step_reached: (n,) bool, ended by a limit; only where ``done``.
+        group_rewards: (n,) float32, reward of its team since then.
+        rows: What its sensors are read of; final rows make terminal infos.
+        max_step_reached: (n,) bool, ended by a limit; only where the rows are final.
         action_mask: (n, M) bool, True = allowed; None where nothing is said about masks.
     """
 
     ids: NDArray[np.int32]
     group_ids: NDArray[np.int32]
     rewards: NDArray[np.float32]
-    observations: NDArray[np.float32]
-    done: bool
+    group_rewards: NDArray[np.float32]
+    rows: SensorRows
     max_step_reached: NDArray[np.bool_]
     action_mask: NDArray[np.bool_] | None
 
 
 class RoleEncoder:
-    """Writes a role's messages: one behavior, one vector sensor named after the observation layout."""
+    """Writes a role's messages.
 
-    def __init__(self, role: RoleSpec) -> None:
+    Args:
+        role: The role, which becomes one behavior.
+        sensors: Its agents' sensors, in any order.
+    """
+
+    def __init__(self, role: RoleSpec, sensors: Sequence[Sensor]) -> None:
         self.behavior_name = f"{role.name}?team=0"
-        self.sensor_name = f"agv_{role.observation.digest}"
+        self._sensors = sorted(sensors, key=lambda sensor: sensor.name)
         self._action = role.action
-        self._num_bytes = 4 * role.observation.size
-        constant = Observation(
-            shape=[role.observation.size],
-            compression_type=COMPRESSION_NONE,
-            dimension_properties=[_DIMENSION_NONE],
-            name=self.sensor_name,
-        ).SerializeToString()
-        float_data_header = _DATA_FIELD + _varint(self._num_bytes)
-        # All observations of a role are these bytes followed by the values.
-        self._observation_head = (
-            constant + _FLOAT_DATA_FIELD + _varint(len(float_data_header) + self._num_bytes) + float_data_header
-        )
 
     def brain_parameters(self) -> Any:
         """The message that announces the behavior."""
@@ -76,25 +67,30 @@ class RoleEncoder:
 
     def append(self, target: Any, infos: AgentInfos) -> None:
         """Add one message per agent to a ``ListAgentInfoProto``."""
-        values = np.ascontiguousarray(infos.observations, dtype="<f4").tobytes()
         # The wire says True = forbidden.
         forbidden = None if infos.action_mask is None else (~infos.action_mask).tolist()
+        observations = [sensor.encode(infos.rows) for sensor in self._sensors]
         columns = (
             infos.ids.tolist(),
             infos.group_ids.tolist(),
             infos.rewards.tolist(),
+            infos.group_rewards.tolist(),
             infos.max_step_reached.tolist(),
         )
-        start = 0
-        for index, (agent_id, group_id, reward, limit) in enumerate(zip(*columns, strict=True)):
+        done = infos.rows.final
+        for index, (agent_id, group_id, reward, group_reward, limit) in enumerate(zip(*columns, strict=True)):
             info = target.value.add(
-                id=agent_id, group_id=group_id, reward=reward, done=infos.done, max_step_reached=limit
+                id=agent_id,
+                group_id=group_id,
+                reward=reward,
+                group_reward=group_reward,
+                done=done,
+                max_step_reached=limit,
             )
             if forbidden is not None:
                 info.action_mask.extend(forbidden[index])
-            stop = start + self._num_bytes
-            info.observations.add().MergeFromString(self._observation_head + values[start:stop])
-            start = stop
+            for of_sensor in observations:
+                info.observations.add().MergeFromString(of_sensor[index])
 
     def decode_actions(self, actions: Any, num_asked: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """The actions of the agents that were asked, in the order in which they asked; more are ignored.
@@ -131,12 +127,3 @@ class RoleEncoder:
                 )
         # (n * width,) -> (n, width)
         return np.array([value for row in rows for value in row] if width else [], dtype).reshape(len(rows), width)
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)

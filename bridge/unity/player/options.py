@@ -6,20 +6,34 @@ Unity and of the scene that the player need not know.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+from uuid import UUID
 
 from bridge.errors import AgvBridgeError
 from bridge.unity.messages import API_VERSION
 from bridge.unity.player.faults import Fault, parse_fault
 
-__all__ = ["PACKAGE_VERSION", "PlayerOptions", "parse_options"]
+__all__ = ["PACKAGE_VERSION", "PlayerOptions", "VisualOptions", "parse_options", "without_options"]
 
 PACKAGE_VERSION = "3.0.0"
 """Version of the C# package whose behaviour the player follows."""
 
+_MAX_PIXELS = 512
 _FLAGS = ("-nographics", "-batchmode")
+
+
+@dataclass(frozen=True)
+class VisualOptions:
+    """A camera's picture: size in pixels, and whether it travels as PNG or as plain floats."""
+
+    width: int
+    height: int
+    png: bool = True
 
 
 @dataclass(frozen=True)
@@ -33,12 +47,23 @@ class PlayerOptions:
         num_areas: Number of training areas; None leaves it to the trainer, as a scene with a replicator does.
         first_env: Index of the first area among all environments of the run; keys the random streams.
         decision_period: Simulation steps between two decisions; the last action is repeated in between.
+        role_periods: The same for single roles.
+        on_demand: Robots ask when there is something to decide instead; see :mod:`bridge.unity.player.requests`.
+        group_reward: Share of each robot's reward that goes to its team instead, in [0, 1].
+        despawn_as: How a robot that leaves the floor ends: ``disable`` gives it a new id when it comes
+            back, ``end-episode`` leaves it its id.
+        late: First simulation step, counted from the start, in which a role's agents are there.
+        visual: A picture of the floor around each robot, as one more sensor.
+        buffer_neighbours: Number of robots in a buffer sensor of the nearest robots; 0 for no such sensor.
+        goal_signal: Observation block that is sent once more as a goal signal, or None.
+        echo: Side channel whose messages are sent back as they came, or None.
         act_after_reset: Whether robots still carry out one (zero or old) action in the step in which a
             RESET arrives. The C# package calls ``OnActionReceived`` there; scenes that guard against
             it are the default here.
         package_version: Version of the C# package to announce.
         communication_version: Version of the protocol to announce.
         fault: Failure to play, or None.
+        write_build: Write a build to this path instead of playing, or None.
         ignored: Arguments that mean nothing to the player.
     """
 
@@ -48,10 +73,20 @@ class PlayerOptions:
     num_areas: int | None = None
     first_env: int = 0
     decision_period: int = 1
+    role_periods: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    on_demand: bool = False
+    group_reward: float = 0.0
+    despawn_as: Literal["disable", "end-episode"] = "disable"
+    late: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    visual: VisualOptions | None = None
+    buffer_neighbours: int = 0
+    goal_signal: str | None = None
+    echo: UUID | None = None
     act_after_reset: bool = False
     package_version: str = PACKAGE_VERSION
     communication_version: str = API_VERSION
     fault: Fault | None = None
+    write_build: str | None = None
     ignored: tuple[str, ...] = ()
 
 
@@ -66,6 +101,12 @@ def parse_options(arguments: Sequence[str]) -> PlayerOptions:
     scenario = values.get("--scenario")
     if scenario is None:
         raise AgvBridgeError("player: expected --scenario FILE, got none. Name a scenario file or a shipped scenario.")
+    if "--on-demand" in switches and "--decision-period" in values:
+        raise AgvBridgeError(
+            f"player: --on-demand: expected no --decision-period beside it, got {values['--decision-period']!r}. "
+            "Give one of the two."
+        )
+    period, role_periods = _periods(values.get("--decision-period", "1"))
     fault = values.get("--fault")
     return PlayerOptions(
         scenario=scenario,
@@ -73,11 +114,21 @@ def parse_options(arguments: Sequence[str]) -> PlayerOptions:
         log_file=values.get("-logfile"),
         num_areas=_at_least(1, values, "--num-areas"),
         first_env=_at_least(0, values, "--first-env") or 0,
-        decision_period=_at_least(1, values, "--decision-period") or 1,
+        decision_period=period,
+        role_periods=role_periods,
+        on_demand="--on-demand" in switches,
+        group_reward=_share(values.get("--group-reward", "0")),
+        despawn_as=_despawn(values.get("--despawn-as", "disable")),
+        late=_late(values.get("--late")),
+        visual=_visual(values.get("--visual")),
+        buffer_neighbours=_at_least(1, values, "--buffer-neighbours") or 0,
+        goal_signal=values.get("--goal-signal"),
+        echo=_channel(values.get("--echo")),
         act_after_reset="--act-after-reset" in switches,
         package_version=values.get("--package-version", PACKAGE_VERSION),
         communication_version=values.get("--communication-version", API_VERSION),
         fault=None if fault is None else parse_fault(fault),
+        write_build=values.get("--write-build"),
         ignored=tuple(ignored),
     )
 
@@ -89,10 +140,33 @@ _WITH_VALUE = (
     "--num-areas",
     "--first-env",
     "--decision-period",
+    "--group-reward",
+    "--despawn-as",
+    "--late",
+    "--visual",
+    "--buffer-neighbours",
+    "--goal-signal",
+    "--echo",
     "--package-version",
     "--communication-version",
     "--fault",
+    "--write-build",
 )
+_SWITCHES = ("--act-after-reset", "--on-demand")
+
+
+def without_options(arguments: Sequence[str], *names: str) -> list[str]:
+    """A command line less some options that have a value."""
+    kept: list[str] = []
+    remaining = list(arguments)
+    while remaining:
+        argument = remaining.pop(0)
+        name, separator, _ = argument.partition("=")
+        if name not in names:
+            kept.append(argument)
+        elif not separator and remaining:
+            remaining.pop(0)
+    return kept
 
 
 def _split(arguments: Sequence[str]) -> tuple[dict[str, str], set[str], list[str]]:
@@ -110,7 +184,7 @@ def _split(arguments: Sequence[str]) -> tuple[dict[str, str], set[str], list[str
             values[name] = value
         elif name in _WITH_VALUE and remaining:
             values[name] = remaining.pop(0)
-        elif argument == "--act-after-reset":
+        elif argument in _SWITCHES:
             switches.add(argument)
         elif name not in _FLAGS:
             ignored.append(argument)
@@ -128,6 +202,76 @@ def _at_least(smallest: int, values: dict[str, str], name: str) -> int | None:
     text = values.get(name)
     if text is None:
         return None
-    if not text.isdecimal() or int(text) < smallest:
-        raise AgvBridgeError(f"player: {name}: expected an integer >= {smallest}, got {text!r}.")
+    if not _is_integer(text) or int(text) < smallest:
+        raise _refused(name, f"an integer >= {smallest}", text)
     return int(text)
+
+
+def _periods(text: str) -> tuple[int, Mapping[str, int]]:
+    """``4``, ``carrier=2,tugger=5``, or ``4,tugger=5``: the period of all roles, and those of single ones."""
+    default, roles = 1, {}
+    for part in text.split(","):
+        role, separator, steps = part.rpartition("=")
+        if not _is_integer(steps) or int(steps) < 1 or (separator and not role):
+            raise _refused("--decision-period", "an integer >= 1 or a list of ROLE=INTEGER", text)
+        if separator:
+            roles[role] = int(steps)
+        else:
+            default = int(steps)
+    return default, MappingProxyType(roles)
+
+
+def _late(text: str | None) -> Mapping[str, int]:
+    """``carrier@5,tugger@9``."""
+    late = {}
+    for part in text.split(",") if text is not None else ():
+        role, _, step = part.rpartition("@")
+        if not role or not _is_integer(step):
+            raise _refused("--late", "a list of ROLE@STEP", text)
+        late[role] = int(step)
+    return MappingProxyType(late)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0.0 <= share <= 1.0:
+        raise _refused("--group-reward", "a number from 0 to 1", text)
+    return share
+
+
+def _despawn(text: str) -> Literal["disable", "end-episode"]:
+    if text == "disable":
+        return "disable"
+    if text == "end-episode":
+        return "end-episode"
+    raise _refused("--despawn-as", "'disable' or 'end-episode'", text)
+
+
+def _visual(text: str | None) -> VisualOptions | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"([0-9]{1,4})x([0-9]{1,4})(?::(png|raw))?", text)
+    if match is None or not all(1 <= int(edge) <= _MAX_PIXELS for edge in (match[1], match[2])):
+        wanted = f"WIDTHxHEIGHT, WIDTHxHEIGHT:png or WIDTHxHEIGHT:raw with 1 to {_MAX_PIXELS} pixels an edge"
+        raise _refused("--visual", wanted, text)
+    return VisualOptions(int(match[1]), int(match[2]), png=match[3] != "raw")
+
+
+def _channel(text: str | None) -> UUID | None:
+    if text is None:
+        return None
+    try:
+        return UUID(text)
+    except ValueError:
+        raise _refused("--echo", "the UUID of a side channel", text) from None
+
+
+def _is_integer(text: str) -> bool:
+    return re.fullmatch(r"[0-9]{1,9}", text) is not None
+
+
+def _refused(option: str, expected: str, value: str | None) -> AgvBridgeError:
+    return AgvBridgeError(f"player: {option}: expected {expected}, got {value!r}.")

@@ -15,9 +15,11 @@ from bridge.errors import AgvBridgeError, ScenarioError
 from bridge.registry import open_world
 from bridge.scenario import load_scenario
 from bridge.unity.player.academy import Academy
+from bridge.unity.player.build import write_build
 from bridge.unity.player.communicator import Communicator, NoTrainerError
 from bridge.unity.player.log import PlayerLog
-from bridge.unity.player.options import PlayerOptions, parse_options
+from bridge.unity.player.options import PlayerOptions, parse_options, without_options
+from bridge.unity.player.scene import require_fitting
 from bridge.unity.player.side_channels import SideChannels
 
 __all__ = ["main", "run_player"]
@@ -26,7 +28,7 @@ _INFERENCE = "A Unity build would run inference instead; this player has nothing
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run a player with Unity's command line.
+    """Run a player with Unity's command line; with ``--write-build PATH``, write a build with the other options.
 
     Args:
         argv: Arguments without the program's name.
@@ -39,7 +41,16 @@ def main(argv: Sequence[str]) -> int:
     except AgvBridgeError as error:
         print(error, file=sys.stderr)
         return 2
-    return run_player(options)
+    if options.write_build is None:
+        return run_player(options)
+    try:
+        arguments = without_options(argv, "--write-build", "--scenario")
+        build = write_build(options.write_build, options.scenario, arguments=arguments)
+    except ScenarioError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(build)
+    return 0
 
 
 def run_player(options: PlayerOptions) -> int:
@@ -79,6 +90,7 @@ def _play(options: PlayerOptions, port: int, log: PlayerLog) -> int:
         )
     # Everything that can be wrong with the scenario is found before the trainer is disturbed.
     world = open_world(scenario)
+    require_fitting(options, scenario.world, world.spec)
     log.write(f"Scenario {scenario.name} ({scenario.path})")
     communicator = Communicator(port, log)
     try:
@@ -86,7 +98,7 @@ def _play(options: PlayerOptions, port: int, log: PlayerLog) -> int:
         if connection is None:
             return 0
         settings, first_input = connection
-        channels = SideChannels(log)
+        channels = SideChannels(log, options.echo)
         channels.process(first_input.side_channel)
         num_areas = options.num_areas or max(settings.num_areas, 1)
         roster = world.roster(num_areas, first_env=options.first_env)

@@ -13,7 +13,7 @@ from bridge.errors import SpecMismatchError
 from bridge.planners.pibt import PibtPolicy
 from bridge.registry import open_world
 from bridge.scenario import load_scenario
-from bridge.warehouse.render import render_rgb, write_gif
+from bridge.warehouse.render import render_floor, render_rgb, write_gif
 from bridge.warehouse.simulator import WarehouseSimulator
 
 FLOOR, RACK, CARRIER, TUGGER, LOAD = (247, 247, 244), (92, 101, 115), (0, 114, 178), (213, 94, 0), (255, 196, 61)
@@ -48,6 +48,12 @@ def test_render_rgb_draws_one_square_per_cell_and_a_caption(grid: WarehouseSimul
     assert picture.shape == (layout.height * 20 + CAPTION_PX, layout.width * 20, 3)
     assert picture.dtype == np.uint8
     assert (picture[-CAPTION_PX:] < 128).any()
+
+
+def test_render_floor_is_the_picture_without_its_caption(grid: WarehouseSimulator) -> None:
+    np.testing.assert_array_equal(render_floor(grid, 1, 20), render_rgb(grid, 1, 20)[:-CAPTION_PX])
+    with pytest.raises(SpecMismatchError, match=r"render_floor: expected an env_index from 0 to 1, got 2"):
+        render_floor(grid, 2, 20)
 
 
 def test_render_rgb_draws_racks_where_the_layout_has_them(grid: WarehouseSimulator) -> None:

@@ -299,7 +299,7 @@ class AcademyThread:
             try:
                 connection = communicator.connect(options.package_version, options.communication_version)
                 assert connection is not None
-                channels = SideChannels(log)
+                channels = SideChannels(log, options.echo)
                 channels.process(connection[1].side_channel)
                 self.academy = Academy(self._roster, communicator, channels, connection[0].seed, options, log)
                 self.exit_code = self.academy.run()

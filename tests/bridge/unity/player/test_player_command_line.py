@@ -1,22 +1,19 @@
-"""The command line, the written build and the side channels, without a trainer."""
+"""The command line and the written build, without a trainer."""
 
 from __future__ import annotations
 
-import struct
+import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
 
-from bridge.errors import AgvBridgeError, ScenarioError, UnityProtocolError
-from bridge.unity import messages
+from bridge.errors import AgvBridgeError, ScenarioError
 from bridge.unity.player import main, parse_options, write_build
 from bridge.unity.player.faults import Fault
-from bridge.unity.player.log import PlayerLog
-from bridge.unity.player.side_channels import SideChannels
+from bridge.unity.player.options import VisualOptions
 
 SCENARIO = ["--scenario", "warehouse_small"]
 
@@ -47,7 +44,19 @@ def test_player_options_keep_an_option_that_lacks_its_value() -> None:
     ("arguments", "message"),
     [
         ([], r"player: expected --scenario FILE, got none"),
-        ([*SCENARIO, "--decision-period", "0"], r"--decision-period: expected an integer >= 1, got '0'"),
+        ([*SCENARIO, "--decision-period", "0"], r"--decision-period: expected an integer >= 1 or a list of .*'0'"),
+        ([*SCENARIO, "--decision-period", "a=2,b=x"], r"--decision-period: expected .* ROLE=INTEGER, got 'a=2,b=x'"),
+        ([*SCENARIO, "--decision-period", "=2"], r"--decision-period: expected .* ROLE=INTEGER, got '=2'"),
+        ([*SCENARIO, "--decision-period", "2", "--on-demand"], r"--on-demand: expected no --decision-period beside it"),
+        ([*SCENARIO, "--late", "carrier"], r"--late: expected a list of ROLE@STEP, got 'carrier'"),
+        ([*SCENARIO, "--group-reward", "1.5"], r"--group-reward: expected a number from 0 to 1, got '1.5'"),
+        ([*SCENARIO, "--group-reward", "nan"], r"--group-reward: expected a number from 0 to 1, got 'nan'"),
+        ([*SCENARIO, "--group-reward", "half"], r"--group-reward: expected a number from 0 to 1, got 'half'"),
+        ([*SCENARIO, "--despawn-as", "die"], r"--despawn-as: expected 'disable' or 'end-episode', got 'die'"),
+        ([*SCENARIO, "--visual", "20"], r"--visual: expected WIDTHxHEIGHT, .* 1 to 512 pixels an edge, got '20'"),
+        ([*SCENARIO, "--visual", "0x20"], r"--visual: expected WIDTHxHEIGHT, .* got '0x20'"),
+        ([*SCENARIO, "--visual", "20x20:jpg"], r"--visual: expected .* WIDTHxHEIGHT:raw .* got '20x20:jpg'"),
+        ([*SCENARIO, "--echo", "12"], r"--echo: expected the UUID of a side channel, got '12'"),
         ([*SCENARIO, "--num-areas", "two"], r"--num-areas: expected an integer >= 1, got 'two'"),
         ([*SCENARIO, "--first-env", "-1"], r"--first-env: expected an integer >= 0, got '-1'"),
         ([*SCENARIO, "--fault", "melt@3"], r"--fault: expected KIND@STEP .* crash, exit, hang, quit, got 'melt@3'"),
@@ -56,6 +65,53 @@ def test_player_options_keep_an_option_that_lacks_its_value() -> None:
 def test_player_options_refuse_values_they_cannot_use(arguments: list[str], message: str) -> None:
     with pytest.raises(AgvBridgeError, match=message):
         parse_options(arguments)
+
+
+def test_player_options_read_what_agents_are_like() -> None:
+    options = parse_options(
+        [
+            *SCENARIO,
+            *("--decision-period", "4,tugger=5", "--late", "carrier@5,tugger@0", "--group-reward=0.25"),
+            *("--despawn-as", "end-episode", "--visual", "40x30:raw", "--buffer-neighbours", "3"),
+            *("--goal-signal", "target", "--echo", "11111111-2222-3333-4444-555555555555"),
+        ]
+    )
+    assert (options.decision_period, options.role_periods) == (4, {"tugger": 5})
+    assert options.late == {"carrier": 5, "tugger": 0}
+    assert (options.group_reward, options.despawn_as) == (0.25, "end-episode")
+    assert options.visual == VisualOptions(40, 30, png=False)
+    assert (options.buffer_neighbours, options.goal_signal) == (3, "target")
+    assert options.echo == UUID("11111111-2222-3333-4444-555555555555")
+
+
+@pytest.mark.parametrize("text", ["8x9", "8x9:png"])
+def test_player_options_send_pictures_as_png_by_default(text: str) -> None:
+    assert parse_options([*SCENARIO, "--visual", text]).visual == VisualOptions(8, 9, png=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--late", "forklift@3"], r"--late: expected one of the roles carrier, got 'forklift'"),
+        (["--decision-period", "forklift=3"], r"--decision-period: expected one of the roles carrier, got 'forklift'"),
+        (["--goal-signal", "aim"], r"expected one of the blocks self, target, .*, got 'aim'"),
+        (["--buffer-neighbours", "5"], r"--buffer-neighbours: expected at most the 4 robots of .* got 5"),
+    ],
+)
+def test_player_exits_1_when_options_do_not_fit_the_scenario(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    log = tmp_path / "Player.log"
+    assert main([*SCENARIO, "--mlagents-port", "5005", "-logFile", str(log), *arguments]) == 1
+    assert re.search(message, log.read_text())
+
+
+@pytest.mark.parametrize("option", [["--on-demand"], ["--visual", "8x8"]])
+def test_player_exits_1_when_a_world_has_no_floor_to_look_at(tmp_path: Path, option: list[str]) -> None:
+    pytest.importorskip("mpe2")
+    log = tmp_path / "Player.log"
+    assert main(["--scenario", "mpe_spread", "--mlagents-port", "5005", "-logFile", str(log), *option]) == 1
+    assert f"player: {option[0]}: expected a scenario with world 'warehouse', got 'mpe'." in log.read_text()
 
 
 def test_player_options_read_faults() -> None:
@@ -93,6 +149,21 @@ def test_build_is_an_executable_that_passes_its_arguments_on(tmp_path: Path) -> 
     assert "--decision-period" not in ended.stdout
 
 
+def test_player_writes_a_build_with_its_other_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "agv"
+    assert main([f"--write-build={target}", *SCENARIO, "--group-reward", "0.5", "--on-demand"]) == 0
+    assert capsys.readouterr().out == f"{target}.x86_64\n"
+    text = (tmp_path / "agv.x86_64").read_text()
+    assert "--group-reward 0.5 --on-demand" in text
+    assert "--write-build" not in text
+    assert text.count("--scenario") == 1
+
+
+def test_player_writes_no_build_of_an_unknown_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--write-build", str(tmp_path / "agv"), "--scenario", "nowhere"]) == 2
+    assert "expected a file or one of the shipped scenarios" in capsys.readouterr().err
+
+
 def test_build_runs_the_interpreter_it_was_given(tmp_path: Path) -> None:
     build = write_build(tmp_path / "agv.x86_64", "warehouse_small", python="/opt/my python/bin/python")
     assert build.name == "agv.x86_64"
@@ -103,81 +174,3 @@ def test_build_runs_the_interpreter_it_was_given(tmp_path: Path) -> None:
 def test_build_refuses_an_unknown_scenario(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"expected a file or one of the shipped scenarios .*'warehouse_smal'"):
         write_build(tmp_path / "agv", "warehouse_smal")
-
-
-@pytest.fixture
-def channels(tmp_path: Path) -> Any:
-    with PlayerLog(str(tmp_path / "Player.log")) as log:
-        yield SideChannels(log)
-
-
-def text(value: str) -> bytes:
-    return struct.pack("<i", len(value)) + value.encode()
-
-
-def test_side_channels_keep_parameters_and_skip_what_they_cannot_read(
-    channels: SideChannels, frame: Any, tmp_path: Path
-) -> None:
-    unknown = UUID("11111111-2222-3333-4444-555555555555")
-    parameters = messages.ENVIRONMENT_PARAMETERS_CHANNEL
-    channels.process(
-        frame(unknown, b"abc")
-        + frame(parameters, text("fleet") + struct.pack("<if", 0, 2.5))
-        + frame(parameters, struct.pack("<i", 99))
-        + frame(parameters, text("noise") + struct.pack("<iiiff", 1, 3, 0, 0.0, 1.0))
-        + frame(messages.FLOAT_PROPERTIES_CHANNEL, text("gravity") + struct.pack("<f", -1.5))
-        + frame(messages.ENGINE_CONFIGURATION_CHANNEL, struct.pack("<if", 2, 20.0))
-        + frame(messages.TRAINING_ANALYTICS_CHANNEL, b"\x0a\x00")
-    )
-    assert channels.parameters == {"fleet": 2.5, "gravity": -1.5}
-    log = (tmp_path / "Player.log").read_text()
-    assert f"Unknown side channel {unknown} (3 bytes), message dropped." in log
-    assert f"Side channel {parameters}: message skipped: expected a string of at most 0 bytes, got 99." in log
-    assert "Environment parameter 'noise': samplers are not used by this player." in log
-
-
-@pytest.mark.parametrize(
-    ("high", "low", "expected"), [(0.0, 5.0, 5), (1.0, 0.0, 1 << 24), (16777215.0, 16777215.0, (1 << 48) - 1)]
-)
-def test_side_channels_join_the_halves_of_a_seed_once(
-    channels: SideChannels, frame: Any, high: float, low: float, expected: int
-) -> None:
-    def half(key: str, value: float) -> bytes:
-        return frame(messages.ENVIRONMENT_PARAMETERS_CHANNEL, text(key) + struct.pack("<if", 0, value))
-
-    channels.process(half("agv_seed_high", high))
-    assert channels.take_seed() is None
-    channels.process(half("agv_seed_low", low))
-    assert channels.take_seed() == expected
-    assert channels.take_seed() is None
-
-
-@pytest.mark.parametrize("value", [-1.0, 0.5, 16777216.0, float("nan"), float("inf")])
-def test_side_channels_refuse_a_seed_that_is_no_24_bit_integer(
-    channels: SideChannels, frame: Any, tmp_path: Path, value: float
-) -> None:
-    channels.process(
-        frame(messages.ENVIRONMENT_PARAMETERS_CHANNEL, text("agv_seed_low") + struct.pack("<if", 0, value))
-    )
-    assert channels.parameters == {}
-    assert "agv_seed_low: expected an integer in [0, 2^24), got" in (tmp_path / "Player.log").read_text()
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"\0" * 19, r"expected a header at byte 0, got its end"),
-        (b"\0" * 16 + struct.pack("<i", 5) + b"abcd", r"expected a payload of at most 4 bytes, got 5"),
-        (b"\0" * 16 + struct.pack("<i", -1), r"expected a payload of at most 0 bytes, got -1"),
-    ],
-)
-def test_side_channels_refuse_broken_framing(channels: SideChannels, data: bytes, message: str) -> None:
-    with pytest.raises(UnityProtocolError, match=message):
-        channels.process(data)
-
-
-def test_side_channels_empty_the_queue_of_statistics(channels: SideChannels) -> None:
-    channels.send_statistic("a", 1.5)
-    payload = text("a") + struct.pack("<fi", 1.5, 1)
-    assert channels.take_outgoing() == messages.STATS_CHANNEL.bytes_le + struct.pack("<i", len(payload)) + payload
-    assert channels.take_outgoing() == b""

@@ -106,6 +106,12 @@ def require_same_terminals(terminals: Any, values: RoleArrays) -> None:
     np.testing.assert_array_equal(terminals.interrupted, values.truncated[ended])
 
 
+def is_silent(roster: Roster) -> bool:
+    """Nobody asks and no life has ended."""
+    flags = [(v.agent_mask & v.decision_mask) | v.terminated | v.truncated for v in roster.arrays.roles.values()]
+    return not any(flag.any() for flag in flags)
+
+
 def play_along(env: Any, roster: Roster, num_steps: int) -> tuple[int, float]:
     """Play both with equal actions, compare everything, and count ended lives and reward."""
     rng = np.random.default_rng(5)
@@ -115,6 +121,8 @@ def play_along(env: Any, roster: Roster, num_steps: int) -> tuple[int, float]:
         send_actions(env, roster)
         env.step()
         roster.step()
+        while is_silent(roster):  # the floor is empty: the player steps on without an exchange
+            roster.step()
         for role in roster.spec.roles:
             values = roster.arrays.roles[role.name]
             decisions, terminals = env.get_steps(f"{role.name}?team=0")
