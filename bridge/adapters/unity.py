@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pettingzoo import ParallelEnv
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bridge.errors import ScenarioError, SpecMismatchError, UnityPlayerDiedError
 from bridge.parallel_env import RosterParallelEnv
 from bridge.policy import PolicyFactory
 from bridge.registry import open_world
-from bridge.roster import RosterArrays
+from bridge.roster import Roster, RosterArrays
 from bridge.scenario import Scenario, load_scenario, resolve_inside
-from bridge.specs import WorldSpec
+from bridge.specs import MetricSpec, WorldSpec
+from bridge.unity.config import ATTACH, EDITOR, HEADLESS, UnityConfig
 from bridge.unity.player_process import resolve_player
 
 if TYPE_CHECKING:
@@ -32,45 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HEADLESS", "UnityConfig", "UnityWorld", "headless_twin"]
 
-HEADLESS = "headless"
-
-
-class UnityConfig(BaseModel):
-    """The ``unity:`` section of a scenario."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-    player: str = Field(
-        HEADLESS,
-        min_length=1,
-        description="Path of a Unity build, relative to the scenario's folder and inside it, with or without the "
-        "suffix of the platform; or 'headless', the built-in simulator behind Unity's protocol.",
-    )
-    scenario: str | None = Field(
-        None,
-        description="Warehouse scenario beside this one. The headless player runs it; with a build, it names the "
-        "blocks of the observation and gives the slots.",
-    )
-    slots: dict[str, Annotated[int, Field(ge=1, le=10_000)]] = Field(
-        default_factory=dict,
-        description="Builds only: agents of each role that live at once in an area; by default as many as ask for a "
-        "decision at first.",
-    )
-    time_scale: float = Field(20.0, ge=1, le=100, description="Factor on the speed of Unity's clock.")
-    no_graphics: bool = Field(True, description="Start the player without a window.")
-    timeout_s: float = Field(
-        60.0, ge=1, le=3600, description="Longest wait for the player to connect, and for each answer, in s."
-    )
-    seed: int = Field(0, ge=0, lt=1 << 31, description="Seed of Unity's own random numbers.")
-    arguments: tuple[str, ...] = Field((), description="Further command-line arguments of the player.")
-
-    @model_validator(mode="after")
-    def _parts_fit_player(self) -> Self:
-        if self.player == HEADLESS and self.scenario is None:
-            raise ValueError("expected a scenario with player 'headless', got none. Add the key 'scenario'.")
-        if self.player == HEADLESS and self.slots:
-            raise ValueError("expected no slots with player 'headless', got some. Its scenario's fleet gives them.")
-        return self
+_NO_BUILDS = (HEADLESS, EDITOR, ATTACH)
 
 
 def headless_twin(scenario: Scenario) -> Scenario:
@@ -96,8 +59,7 @@ class UnityWorld:
         self._prefix = self._command_prefix(folder)
         self._spec: WorldSpec | None = None
         if self._scenario is not None:
-            # A player sends no global state.
-            self._spec = replace(open_world(self._scenario).spec, state_size=0)
+            self._spec = self._with_channels(open_world(self._scenario).spec)
 
     @property
     def spec(self) -> WorldSpec:
@@ -111,22 +73,38 @@ class UnityWorld:
         if self._spec is None:
             from bridge.unity.probe import announced_spec
 
-            self._spec = announced_spec(self._command(0), self._session(0, 1), self._config.slots)
+            announced = announced_spec(self._command(0), self._session(0, 1), self._config.slots)
+            self._spec = self._with_channels(announced)
         return self._spec
 
-    def roster(self, num_envs: int, *, first_env: int = 0, arrays: RosterArrays | None = None) -> UnityRoster:
-        """One player with ``num_envs`` training areas; see :meth:`bridge.registry.World.roster`."""
-        from bridge.unity.link import LinkOptions
-        from bridge.unity.roster import RosterOptions, UnityRoster
+    def roster(self, num_envs: int, *, first_env: int = 0, arrays: RosterArrays | None = None) -> Roster:
+        """Players with ``num_envs`` training areas together; see :meth:`bridge.registry.World.roster`.
 
-        options = RosterOptions(
-            link=LinkOptions(time_scale=self._config.time_scale),
-            # The headless player reports the figures of its world, if that has any.
-            reports_episodes=self._config.player == HEADLESS and bool(self.spec.metrics),
-            first_env=first_env,
+        Raises:
+            SpecMismatchError: The Editor is to play more than one player.
+            UnityPlayerDiedError: A player cannot be started, or ended before it was connected.
+            UnityTimeoutError: One did not connect in time.
+            UnityProtocolError: One broke the protocol.
+        """
+        areas = num_envs if self._config.areas is None else min(self._config.areas, num_envs)
+        sizes = [min(areas, num_envs - start) for start in range(0, num_envs, areas)]
+        if self._config.player == EDITOR and (len(sizes) > 1 or first_env > 0):
+            raise SpecMismatchError(
+                "unity.player: expected one player with 'editor', got several. The Editor plays one scene at a time: "
+                "train with num_workers 0, and with as many environments as the scene has areas."
+            )
+        if len(sizes) == 1:
+            return self._player(num_envs, first_env, arrays)
+        from bridge.unity.players import UnityPlayers
+
+        starts = range(first_env, first_env + num_envs, areas)
+        return UnityPlayers(
+            self.spec,
+            RosterArrays.allocate(self.spec, num_envs) if arrays is None else arrays,
+            [partial(self._player, size, start) for size, start in zip(sizes, starts, strict=True)],
+            sizes,
+            self._config.timeout_s,
         )
-        session = self._session(first_env, num_envs)
-        return UnityRoster(self._command(first_env), self.spec, session, options, arrays)
 
     @property
     def planners(self) -> dict[str, PolicyFactory]:
@@ -140,32 +118,71 @@ class UnityWorld:
                 f"UnityWorld.parallel_env: expected render_mode None, got {render_mode!r}. "
                 "A player draws its own window: set no_graphics to false."
             )
-        name = "unity_" + (HEADLESS if self._config.player == HEADLESS else Path(self._config.player).stem)
-        return RosterParallelEnv(self.roster(1), name=name)
+        name = self._config.player if self._config.player in _NO_BUILDS else Path(self._config.player).stem
+        return RosterParallelEnv(self.roster(1), name=f"unity_{name}")
+
+    def _with_channels(self, spec: WorldSpec) -> WorldSpec:
+        """The spec with what comes through side channels: the global state and statistics."""
+        taken = set(spec.metric_names)
+        statistics = tuple(
+            MetricSpec(key, "Statistic of the Unity scene.") for key in self._config.statistics if key not in taken
+        )
+        return replace(spec, state_size=self._config.state_size or 0, metrics=(*spec.metrics, *statistics))
 
     def _command_prefix(self, folder: Path) -> tuple[str, ...]:
+        if not self._config.is_launched:
+            return ()
         if self._config.player != HEADLESS:
             return (str(_build_inside(folder, self._config.player)),)
         assert self._scenario is not None
         # -P: the folder that training happens to run in must not shadow the installed package.
         return (sys.executable, "-P", "-m", "bridge.unity.player", "--scenario", str(self._scenario.path))
 
-    def _command(self, first_env: int) -> PlayerCommand:
+    def _player(self, num_areas: int, first_env: int, arrays: RosterArrays | None) -> UnityRoster:
+        from bridge.unity.link import LinkOptions
+        from bridge.unity.roster import RosterOptions, UnityRoster
+
+        config = self._config
+        is_headless = config.player == HEADLESS
+        options = RosterOptions(
+            # The headless player reports the figures of its world, if that has any.
+            reports_episodes=is_headless and self._scenario_has_metrics(),
+            first_env=first_env,
+            group_reward=config.group_reward,
+            silence_limit=config.silence_limit,
+            # The headless player is told its first environment; scenes are told a seed of their own.
+            link=LinkOptions(**config.link_settings(), seed_offset=0 if is_headless else first_env),
+        )
+        session = self._session(first_env, num_areas)
+        return UnityRoster(self._command(first_env), self.spec, session, options, arrays)
+
+    def _scenario_has_metrics(self) -> bool:
+        return len(self.spec.metrics) > len(self._config.statistics)
+
+    def _command(self, first_env: int) -> PlayerCommand | None:
         from bridge.unity.launch import PlayerCommand
 
+        if not self._config.is_launched:
+            return None
         own = ("--first-env", str(first_env)) if self._config.player == HEADLESS else ()
         return PlayerCommand(
             prefix=self._prefix,
             no_graphics=self._config.no_graphics,
             additional=(*own, *self._config.arguments),
+            log_folder=None if self._config.log_folder is None else Path(self._config.log_folder),
             worker_id=first_env,
         )
 
     def _session(self, first_env: int, num_areas: int) -> SessionOptions:
         from bridge.unity.session import SessionOptions
 
-        seed = (self._config.seed + first_env) % (1 << 31)
-        return SessionOptions(seed=seed, num_areas=num_areas, timeout_s=self._config.timeout_s)
+        return SessionOptions(
+            seed=(self._config.seed + first_env) % (1 << 31),
+            num_areas=num_areas,
+            timeout_s=self._config.timeout_s,
+            host=self._config.listen,
+            port=self._config.port_of(first_env),
+        )
 
 
 def _inner_scenario(config: UnityConfig, folder: Path) -> Scenario | None:

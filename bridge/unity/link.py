@@ -9,17 +9,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bridge.errors import ScenarioError, SpecMismatchError, WorldDiedError, WorldTimeoutError
 from bridge.unity.behaviors import Behavior
+from bridge.unity.config import GaussianSampler, Parameter, RangesSampler, UniformSampler
 from bridge.unity.decode import PlayerOutput
 from bridge.unity.encode import BehaviorActions
 from bridge.unity.launch import PlayerCommand
 from bridge.unity.messages import SEED_HIGH, SEED_LIMIT, SEED_LOW
 from bridge.unity.session import SessionOptions, UnitySession
 from bridge.unity.side_channels import (
+    DefaultTrainingAnalyticsSideChannel,
     EngineConfigurationChannel,
     EnvironmentParametersChannel,
     GlobalStateChannel,
@@ -34,7 +36,9 @@ __all__ = ["LinkOptions", "UnityLink"]
 _LOG = logging.getLogger(__name__)
 
 _MAX_DELAY_S: Final = 60.0
-_SEED_STRIDE: Final = 0x9E3779B97F4B  # odd, so that no seed returns before all have been used
+# Odd, so that no seed returns before all have been used.
+_SEED_STRIDE: Final = 0x9E3779B97F4B
+_PLAYER_STRIDE: Final = 0x5851F42D4C95
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,16 @@ class LinkOptions:
         max_restarts: Most restarts of a player that crashed, quit or hung; 0 for none.
         restart_delay_s: Wait before the first restart; twice as long before each further one, up to a minute.
         raise_channel_errors: Let an exception of a side channel's handler end the run; else it is logged.
+        parameters: Environment parameters that every player is told when it starts.
+        seed_offset: Number of the player among those that play the same scene; keys the seeds that it is sent.
     """
 
     time_scale: float = 20.0
     max_restarts: int = 0
     restart_delay_s: float = 1.0
     raise_channel_errors: bool = False
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    seed_offset: int = 0
 
 
 class UnityLink:
@@ -67,7 +75,7 @@ class UnityLink:
         parameters: Environment parameters; what is set is sent with the next message.
         stats: Statistics that the scene reports.
         identities: What the scene announced of its agents.
-        states: Global states of the areas; None if the scene sends none.
+        states: Global states of the areas.
         restarts: How often the player was started again.
 
     Raises:
@@ -85,7 +93,7 @@ class UnityLink:
         self.stats = StatsChannel()
         self.parameters = EnvironmentParametersChannel()
         self.identities = RosterChannel()
-        self.states = GlobalStateChannel(session.num_areas, state_size) if state_size else None
+        self.states = GlobalStateChannel(session.num_areas, state_size)
         self._scenarios = ScenarioChannel()
         self._scenario: Mapping[str, Any] | None = None
         self._scenario_is_new = False
@@ -130,8 +138,7 @@ class UnityLink:
             UnityTimeoutError: It did not answer in time; see :meth:`restart`.
             UnityProtocolError: It broke the protocol.
         """
-        if self.states is not None:
-            self.states.begin_exchange()
+        self.states.begin_exchange()
         return self.session.step(actions)
 
     def restart(self, error: Exception) -> PlayerOutput:
@@ -153,9 +160,11 @@ class UnityLink:
     def _start(self) -> UnitySession:
         engine = EngineConfigurationChannel()
         engine.set_configuration_parameters(time_scale=self._options.time_scale)
-        channels = [engine, self.parameters, self.stats, self.identities, self._scenarios]
-        if self.states is not None:
-            channels.append(self.states)
+        for key, value in self._options.parameters.items():
+            _set_parameter(self.parameters, key, value, self._session_options.seed)
+        analytics = DefaultTrainingAnalyticsSideChannel()
+        analytics.environment_initialized()
+        channels = [engine, self.parameters, self.stats, self.identities, self._scenarios, self.states, analytics]
         hub = SideChannelHub(channels, raise_handler_errors=self._options.raise_channel_errors)
         return UnitySession(self._command, self._session_options, hub)
 
@@ -195,8 +204,7 @@ class UnityLink:
 
     def _play_reset(self, seed: int | None, request: int | None) -> PlayerOutput:
         while True:
-            if self.states is not None:
-                self.states.begin_exchange()
+            self.states.begin_exchange()
             try:
                 output = self.session.reset()
             except (WorldDiedError, WorldTimeoutError) as error:
@@ -209,6 +217,7 @@ class UnityLink:
     def _send_seed(self, seed: int) -> None:
         if not 0 <= seed < SEED_LIMIT:
             raise SpecMismatchError(f"UnityRoster.reset: expected a seed in [0, 2**48), got {seed}.")
+        seed = (seed + _PLAYER_STRIDE * self._options.seed_offset) % SEED_LIMIT
         self.parameters.set_float_parameter(SEED_HIGH, float(seed >> 24))
         self.parameters.set_float_parameter(SEED_LOW, float(seed & 0xFFFFFF))
 
@@ -228,3 +237,15 @@ class UnityLink:
             )
         if not answer.taken:
             raise ScenarioError(f"UnityRoster.reset: expected the scene to take the scenario, got: {answer.reason}")
+
+
+def _set_parameter(channel: EnvironmentParametersChannel, key: str, value: Parameter, seed: int) -> None:
+    match value:
+        case UniformSampler():
+            channel.set_uniform_sampler_parameters(key, *value.uniform, seed)
+        case GaussianSampler():
+            channel.set_gaussian_sampler_parameters(key, *value.gaussian, seed)
+        case RangesSampler():
+            channel.set_multirangeuniform_sampler_parameters(key, [list(pair) for pair in value.ranges], seed)
+        case _:
+            channel.set_float_parameter(key, float(value))

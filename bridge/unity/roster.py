@@ -330,8 +330,6 @@ class UnityRoster:
 
     def _take_states(self) -> None:
         states = self._link.states
-        if states is None:
-            return
         over = self._arrays.episode_over
         told = over & states.has_final
         self._arrays.final_state[over] = self._arrays.state[over]

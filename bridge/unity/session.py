@@ -8,6 +8,7 @@ waits it looks after the player, so that a crash is noticed within a second.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 import weakref
@@ -35,6 +36,8 @@ from bridge.unity.wire import Request, compile_kernels, read_request
 
 __all__ = ["SessionOptions", "UnitySession"]
 
+_LOG = logging.getLogger(__name__)
+
 _POLL_S: Final = 0.1
 _GOODBYE_S: Final = 5.0
 _CLOSE_GRACE_S: Final = 10.0
@@ -45,6 +48,12 @@ _CONNECT_CAUSES = (
     "it needs a display (start it with no_graphics)",
     "it was built with another ML-Agents package",
     "it is still loading (raise the time limit)",
+)
+_ATTACH_CAUSES = (
+    "nobody pressed Play in the Editor, or the player was started without --mlagents-port and this port",
+    "another program listens on the port, or the player runs on another machine (listen on its address)",
+    "it has no agent whose Behavior Type is Default",
+    "connecting is switched off in the Editor (Project Settings, ML-Agents)",
 )
 _STEP_CAUSES = (
     "no agent asks for a decision any more",
@@ -107,7 +116,16 @@ class UnitySession:
         # Also without close(): at garbage collection, and at the end of the interpreter.
         self._finalizer = weakref.finalize(self, self._resources.release, 0.0)
         try:
-            if command is not None:
+            if command is None:
+                _LOG.warning(
+                    "waiting up to %g s for a player to connect to %s:%d: press Play in the Unity Editor, or start "
+                    "the player with --mlagents-port %d.",
+                    options.timeout_s,
+                    options.host,
+                    self.port,
+                    self.port,
+                )
+            else:
                 self._resources.launch(command)
             introduction = self._handshake()
         except BaseException:
@@ -226,7 +244,9 @@ class UnitySession:
         return f"UnitySession.{call}: expected an answer, but {what} ({how}).{_shown_log(process)}"
 
     def _timeout_message(self, call: str) -> str:
-        causes = _CONNECT_CAUSES if call == "connect" else _STEP_CAUSES
+        causes: tuple[str, ...] = _STEP_CAUSES
+        if call == "connect":
+            causes = _ATTACH_CAUSES if self._resources.process is None else _CONNECT_CAUSES
         wanted = f"a player to connect to port {self.port}" if call == "connect" else "an answer"
         process = self._resources.process
         lines = [

@@ -34,7 +34,7 @@ class GlobalStateChannel(SideChannel):  # type: ignore[misc]
 
     Args:
         num_areas: Number of areas E.
-        size: Number of values S.
+        size: Number of values S; with 0 nobody wants to know, and what comes is ignored.
 
     Attributes:
         states: (E, S) float32, the latest state; zeros before the first.
@@ -59,6 +59,8 @@ class GlobalStateChannel(SideChannel):  # type: ignore[misc]
             UnityProtocolError: The message is malformed, of another version, or the state has another size.
         """
         num_areas, size = self.states.shape
+        if size == 0:
+            return
         reader = PayloadReader(bytes(message.buffer), "GlobalStateChannel")
         reader.int32("version", STATE_VERSION, STATE_VERSION)
         area = reader.int32("area", 0, num_areas - 1)

@@ -72,8 +72,9 @@ class SideChannelHub:
     def _handle(self, channel: Any, payload: bytes) -> None:
         try:
             channel.on_message_received(IncomingMessage(payload))
-        except Exception:
+        except Exception as error:
             if self._raise:
+                error.add_note(f"In the handler of side channel {type(channel).__name__} ({channel.channel_id}).")
                 raise
             failures = self._failures[channel.channel_id] = self._failures.get(channel.channel_id, 0) + 1
             if failures > _MAX_LOGGED_FAILURES:

@@ -11,8 +11,9 @@ Run as a program, started like a build. The script is a JSON file:
                     "fault": FAULT}, ...]}
 
 with AGENT = {"id", "obs": [[...], ...], "names", "shapes", "reward", "done", "interrupted", "mask", "group",
-"group_reward"} and FAULT one of {"crash": exit code}, {"kill": signal}, {"hang": true}, {"quit": true} (goodbye and
-end), {"raw": HEX} (send these bytes), {"child": true} (start a process that outlives it).
+"group_reward"} and FAULT one of {"crash": exit code}, {"crash_once": FILE} (which says that it has), {"kill": signal},
+{"hang": true}, {"quit": true} (goodbye and end), {"raw": HEX} (send these bytes), {"child": true} (start a process that
+outlives it).
 After the last exchange the player says goodbye.
 
 The exchanges may also be an iterator, for a player that runs in a thread of the test (``LivePlayer``): it is asked
@@ -108,6 +109,9 @@ class Player:
             sys.exit(0)
         if "kill" in fault:
             os.kill(os.getpid(), fault["kill"])
+        if "crash_once" in fault and not Path(fault["crash_once"]).exists():
+            Path(fault["crash_once"]).touch()
+            os._exit(1)
         if "crash" in fault:
             self.log("NullReferenceException: everything is on fire")
             print("stack trace on standard output", flush=True)
