@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from bridge.roster import RoleArrays
 from bridge.specs import RoleSpec
 from bridge.unity.decode import AgentBatch
 from bridge.unity.encode import BehaviorActions
-from bridge.unity.rewards import GroupReward, RewardAccount
+from bridge.unity.rewards import GroupReward, RewardAccount, Where
 from bridge.unity.slots import Place, SlotTable
 
 __all__ = ["RoleLives"]
@@ -56,6 +56,12 @@ class _Asked:
     envs: NDArray[np.intp]
     slots: NDArray[np.intp]
     is_owed: NDArray[np.bool_]
+
+    @classmethod
+    def nowhere(cls, agent_id: NDArray[np.int32]) -> Self:
+        """Entries whose places have yet to be filled in."""
+        count = len(agent_id)
+        return cls(agent_id, np.zeros(count, np.intp), np.zeros(count, np.intp), np.ones(count, np.bool_))
 
 
 class RoleLives:
@@ -200,13 +206,14 @@ class RoleLives:
             (N,) bool, entries that were taken in.
         """
         taken = np.zeros(len(batch), np.bool_)
-        asked = set()
-        for row, (agent_id, ended) in enumerate(zip(batch.agent_id.tolist(), batch.done.tolist(), strict=True)):
-            if not ended:
-                asked.add(agent_id)
-            elif agent_id not in asked:
-                self._end(batch, row, comes_back=agent_id in asking)
-                taken[row] = True
+        ended = np.flatnonzero(batch.done)
+        asks_too = np.isin(batch.agent_id[ended], batch.agent_id[~batch.done])
+        for row, may_have_asked in zip(ended.tolist(), asks_too.tolist(), strict=True):
+            agent_id = int(batch.agent_id[row])
+            if may_have_asked and (~batch.done[:row] & (batch.agent_id[:row] == agent_id)).any():
+                continue
+            self._end(batch, row, comes_back=agent_id in asking)
+            taken[row] = True
         return taken
 
     def take(
@@ -229,29 +236,74 @@ class RoleLives:
         Raises:
             SpecMismatchError: There are more agents than slots.
         """
-        ids, done = batch.agent_id.tolist(), batch.done.tolist()
-        places: list[Place] = []
-        owed: list[bool] = []
+        asks = np.cumsum(~batch.done) - 1  # (N,) which of those that ask an entry is
+        asked = _Asked.nowhere(batch.agent_id[~batch.done])
+        ordinary = self._take_ordinary(batch, taken, asks, asked, envs, slots)
         latest: dict[int, int] = {}
-        for row in np.flatnonzero(~taken).tolist():
-            agent_id = ids[row]
-            if done[row]:
+        for row in np.flatnonzero(~taken & ~ordinary).tolist():
+            agent_id = int(batch.agent_id[row])
+            if batch.done[row]:
                 self._end(batch, row, comes_back=False)
-                owed[latest.pop(agent_id)] = False
+                asked.is_owed[latest.pop(agent_id)] = False
             else:
-                latest[agent_id] = len(places)
-                places.append(self._ask(batch, row, int(envs[row]), slots.get(agent_id)))
-                owed.append(True)
-        where = np.array(places, np.intp).reshape(-1, 2)
-        asked = _Asked(batch.agent_id[~batch.done], where[:, 0], where[:, 1], np.array(owed, np.bool_))
-        if places:
+                latest[agent_id] = ask = int(asks[row])
+                asked.envs[ask], asked.slots[ask] = self._ask(batch, row, int(envs[row]), slots.get(agent_id))
+        if len(asked.agent_id):
             self._asked[behavior] = asked
         self._steady.clear()
-        if all(owed) and len(set(ids)) == len(batch):
+        if asked.is_owed.all() and len(np.unique(batch.agent_id)) == len(batch):
             self._steady[behavior] = asked
 
-    def _ask(self, batch: AgentBatch, row: int, env: int, slot: int | None) -> Place:
+    def _take_ordinary(
+        self,
+        batch: AgentBatch,
+        taken: NDArray[np.bool_],
+        asks: NDArray[np.intp],
+        asked: _Asked,
+        envs: NDArray[np.intp],
+        slots: Mapping[int, int],
+    ) -> NDArray[np.bool_]:
+        """Take in the entries of agents whose lives simply go on, without a loop over them.
+
+        Those are agents that ran before this step, still live, and have one entry, in which they ask.
+
+        Args:
+            batch: The behavior's entries.
+            taken: (N,) bool, entries that have been taken in.
+            asks: (N,) intp, which of the entries that ask each one is.
+            asked: Filled: places of those that are taken in.
+            envs: (N,) intp, environment of each entry.
+            slots: Slots that the scene announced, by agent id.
+
+        Returns:
+            (N,) bool, entries that were taken in.
+        """
         arrays = self._arrays
+        where_env, where_slot, lives = self._table.living_places(batch.agent_id)
+        beginning = np.flatnonzero(~taken & ~batch.done & ~lives).tolist()
+        announced = ((int(envs[row]), slots.get(int(batch.agent_id[row]))) for row in beginning)
+        if any(slot is not None and self._table.is_taken(env, slot) for env, slot in announced):
+            return np.zeros(len(batch), np.bool_)  # a new life will cut one that goes on: in their order then
+        _, inverse, count = np.unique(batch.agent_id, return_inverse=True, return_counts=True)
+        ended = arrays.terminated[where_env, where_slot] | arrays.truncated[where_env, where_slot]
+        runs = self._lived_before[where_env, where_slot] & ~ended
+        ordinary: NDArray[np.bool_] = ~taken & ~batch.done & lives & runs & (count[inverse] == 1)
+        places = where_env[ordinary], where_slot[ordinary]
+        self.account.credit(places, batch.reward[ordinary], batch.group_reward[ordinary])
+        self._see(places, batch, ordinary)
+        asked.envs[asks[ordinary]], asked.slots[asks[ordinary]] = places
+        return ordinary
+
+    def _see(self, where: Where, batch: AgentBatch, rows: int | NDArray[np.bool_]) -> None:
+        """Write what agents that live and ask see."""
+        arrays = self._arrays
+        arrays.agent_mask[where] = True
+        arrays.decision_mask[where] = True
+        arrays.observations[where] = batch.observations[rows]
+        arrays.action_mask[where] = batch.action_mask[rows]
+        self._silence[where] = 0
+
+    def _ask(self, batch: AgentBatch, row: int, env: int, slot: int | None) -> Place:
         agent_id, own, group = int(batch.agent_id[row]), float(batch.reward[row]), float(batch.group_reward[row])
         left_over = self._is_left_over(agent_id)
         place = self._table.living_place(agent_id)
@@ -265,11 +317,7 @@ class RoleLives:
             self.account.credit(place, own, group)
         else:
             self.account.begin_life(place, own, group)
-        arrays.agent_mask[place] = True
-        arrays.decision_mask[place] = True
-        arrays.observations[place] = batch.observations[row]
-        arrays.action_mask[place] = batch.action_mask[row]
-        self._silence[place] = 0
+        self._see(place, batch, row)
         return place
 
     def _settle(self, agent_id: int, env: int, slot: int | None) -> Place:

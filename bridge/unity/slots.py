@@ -23,6 +23,9 @@ __all__ = ["Place", "SlotTable"]
 Place = tuple[int, int]
 """Environment and slot."""
 
+_NOBODY = np.iinfo(np.int64).min
+"""Owner of a slot that nobody has had; no agent has this id, which has 32 bits."""
+
 
 class SlotTable:
     """The slots of one role.
@@ -41,11 +44,35 @@ class SlotTable:
         self._expected: NDArray[np.bool_] = np.zeros_like(self.living)
         self._places: dict[int, Place] = {}
         self._owners: dict[Place, int] = {}
+        self._owner_ids: NDArray[np.int64] = np.full(self.living.shape, _NOBODY, np.int64)
 
     def living_place(self, agent_id: int) -> Place | None:
         """Where an agent lives; None if it does not."""
         place = self._places.get(agent_id)
         return place if place is not None and self.living[place] else None
+
+    def living_places(
+        self, agent_ids: NDArray[np.int32]
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
+        """Where agents live, without a loop over them.
+
+        Args:
+            agent_ids: (n,) int32.
+
+        Returns:
+            (n,) environments and (n,) slots, of no meaning where an agent does not live; (n,) whether it lives.
+        """
+        owners = self._owner_ids.ravel()
+        order = owners.argsort()
+        found = order[np.minimum(np.searchsorted(owners, agent_ids, sorter=order), len(owners) - 1)]
+        lives = (owners[found] == agent_ids) & self.living.ravel()[found]
+        envs, slots = np.divmod(found, self.living.shape[1])
+        return envs, slots, lives
+
+    def is_taken(self, env: int, slot: int) -> bool:
+        """Whether somebody lives in a slot; False where there is no such slot."""
+        num_envs, num_slots = self.living.shape
+        return 0 <= env < num_envs and 0 <= slot < num_slots and bool(self.living[env, slot])
 
     def announced_place(self, agent_id: int, env: int, slot: int) -> Place:
         """The place of an agent whose slot the scene announced; somebody else may live there.
@@ -80,11 +107,13 @@ class SlotTable:
         before = self._places.get(agent_id)
         if before is not None and before != place:
             del self._owners[before]
+            self._owner_ids[before] = _NOBODY
         previous = self._owners.get(place)
         if previous is not None and previous != agent_id:
             del self._places[previous]
         self._places[agent_id] = place
         self._owners[place] = agent_id
+        self._owner_ids[place] = agent_id
         self.living[place] = True
         self._expected[place] = False
         return place
@@ -101,6 +130,7 @@ class SlotTable:
         if forget:
             self._places.clear()
             self._owners.clear()
+            self._owner_ids[:] = _NOBODY
 
     def envs_without(self, ending: set[int]) -> NDArray[np.bool_]:
         """(E,) bool, environments in which nobody lives but agents with these ids."""
