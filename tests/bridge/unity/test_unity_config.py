@@ -1,0 +1,135 @@
+"""The unity section: which keys fit together, and what reaches the players."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bridge.errors import CallOrderError, ScenarioError, SpecMismatchError, UnityPlayerDiedError
+from bridge.registry import open_world
+from bridge.scenario import load_scenario
+from bridge.unity.config import UnityConfig
+from bridge.unity.players import UnityPlayers
+
+BEHAVIORS = {"AGV": {"continuous": 1}}
+ATTACHED = {"player": "attach", "port": 5555}
+
+
+def world(folder: Path, **section: Any) -> Any:
+    path = folder / "unity.yaml"
+    path.write_text(json.dumps({"schema": 1, "world": "unity", "unity": section}))
+    return open_world(load_scenario(path))
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"player": "attach"}, r"expected a port with player 'attach', got none"),
+        ({"player": "scene", "port": 5005}, r"expected no port with player 'scene', got 5005"),
+        ({**ATTACHED, "listen": "everywhere"}, r"unity.listen: expected an IPv4 address, got 'everywhere'"),
+        (
+            {**ATTACHED, "group_reward": "twice"},
+            r"unity.group_reward: expected one of add, ignore, separate, got 'twice'",
+        ),
+        ({**ATTACHED, "parameters": {"a": "b"}}, r"unity.parameters.a"),
+        ({**ATTACHED, "parameters": {"a": {"gaussian": [0, -1]}}}, r"unity.parameters.a"),
+        ({**ATTACHED, "restarts": -1}, r"unity.restarts: .*0.*-1"),
+        ({**ATTACHED, "silence_limit": 0}, r"unity.silence_limit"),
+    ],
+)
+def test_scenario_says_what_is_wrong_with_the_unity_section(
+    tmp_path: Path, section: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        world(tmp_path, **section)
+
+
+def test_config_takes_numbers_and_samplers_as_parameters() -> None:
+    text = json.dumps({**ATTACHED, "parameters": {"robots": 6, "mass": {"uniform": [1, 2]}, "d": {"ranges": [[0, 1]]}}})
+    config = UnityConfig.model_validate_json(text)
+    assert config.parameters["robots"] == 6.0
+    assert UnityConfig.model_validate_json(config.model_dump_json()) == config
+
+
+def test_players_listen_on_loopback_and_their_own_ports_unless_told_otherwise() -> None:
+    editor = UnityConfig(player="editor")
+    attached = UnityConfig(player="attach", port=6000, listen="0.0.0.0")
+    assert (editor.listen, editor.port_of(0)) == ("127.0.0.1", 5004)
+    assert (attached.listen, [attached.port_of(env) for env in (0, 3)]) == ("0.0.0.0", [6000, 6003])
+    assert UnityConfig(player="scene").port_of(3) == 0
+
+
+def test_editor_plays_one_scene_only(tmp_path: Path) -> None:
+    opened = world(tmp_path, player="editor", areas=1)
+    with pytest.raises(SpecMismatchError, match=r"expected one player with 'editor', got several"):
+        opened.roster(2)
+    with pytest.raises(SpecMismatchError, match=r"expected one player with 'editor', got several"):
+        opened.roster(1, first_env=1)
+
+
+def agent(value: float, **more: Any) -> dict[str, Any]:
+    return {"agents": {"AGV": [{"id": 1, "obs": [[value]], **more}]}}
+
+
+def first(value: float) -> dict[str, Any]:
+    return {**agent(value), "behaviors": BEHAVIORS}
+
+
+def test_world_asks_a_player_that_is_attached_and_then_plays_with_the_next(
+    tmp_path: Path, live_player: Callable[..., int]
+) -> None:
+    port = live_player([first(1.0)])
+    opened = world(tmp_path, player="attach", port=port, state_size=3, statistics=["speed"], restarts=0)
+    spec = opened.spec  # the player has gone when it has told
+    assert [role.name for role in spec.roles] == ["AGV"]
+    assert (spec.state_size, spec.metric_names) == (3, ("speed",))
+
+
+def build(folder: Path, scripted_player: Callable[..., Any], *exchanges: dict[str, Any]) -> str:
+    """A build in the scenario's folder that plays a script."""
+    player = scripted_player(exchanges=list(exchanges))
+    return str(Path(player.build).relative_to(folder))
+
+
+def test_eight_players_run_side_by_side_when_each_has_one_area(
+    tmp_path: Path, scripted_player: Callable[..., Any]
+) -> None:
+    steps = [agent(2.0, reward=1.0), agent(3.0, reward=1.0), agent(3.0)]
+    scene = build(tmp_path, scripted_player, first(1.0), *steps)
+    logs = tmp_path / "logs"
+    opened = world(tmp_path, player=scene, slots={"AGV": 1}, areas=1, log_folder=str(logs), restarts=0)
+    roster = opened.roster(8, first_env=4)
+    try:
+        assert isinstance(roster, UnityPlayers)
+        assert len({player.session.port for player in roster.rosters}) == 8
+        roster.reset(seed=1)
+        values = roster.arrays.roles["AGV"]
+        assert values.agent_mask.all()
+        roster.step()
+        assert values.rewards.tolist() == [[1.0]] * 8
+        roster.reset(env_mask=np.arange(8) == 2)
+        assert values.observations[:, 0, 0].tolist() == [2.0, 2.0, 3.0, *[2.0] * 5]
+        assert roster.arrays.episode.tolist() == [0, 0, 1, *[0] * 5]
+    finally:
+        roster.close()
+        roster.close()
+    # One log for each, named after its first environment; 0 was the one that was asked for its spec.
+    assert {file.name for file in logs.glob("*.log")} == {f"Player-{env}.log" for env in (0, *range(4, 12))}
+    with pytest.raises(CallOrderError, match=r"expected open players, got a call after close"):
+        roster.step()
+
+
+def test_players_are_all_ended_when_one_of_them_does_not_start(
+    tmp_path: Path, scripted_player: Callable[..., Any]
+) -> None:
+    scene = build(tmp_path, scripted_player, first(1.0))
+    opened = world(tmp_path, player=scene, slots={"AGV": 1}, areas=1)
+    assert opened.spec.roles[0].num_slots == 1
+    scripted_player(before_connect={"crash_once": str(tmp_path / "crashed")}, exchanges=[first(1.0)])
+    with pytest.raises(UnityPlayerDiedError, match=r"exit code 1"):
+        opened.roster(2)
