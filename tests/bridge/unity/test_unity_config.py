@@ -13,6 +13,7 @@ import pytest
 from bridge.errors import CallOrderError, ScenarioError, SpecMismatchError, UnityPlayerDiedError
 from bridge.registry import open_world
 from bridge.scenario import load_scenario
+from bridge.unity import messages
 from bridge.unity.config import UnityConfig
 from bridge.unity.players import UnityPlayers
 
@@ -70,6 +71,13 @@ def test_editor_plays_one_scene_only(tmp_path: Path) -> None:
         opened.roster(2)
     with pytest.raises(SpecMismatchError, match=r"expected one player with 'editor', got several"):
         opened.roster(1, first_env=1)
+
+
+def test_documentation_names_every_key_and_channel() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "unity.md").read_text(encoding="utf-8")
+    assert [key for key in UnityConfig.model_fields if f"`{key}`" not in text] == []
+    for channel in (messages.ROSTER_CHANNEL, messages.GLOBAL_STATE_CHANNEL, messages.SCENARIO_CHANNEL):
+        assert f"`{channel}`" in text
 
 
 def agent(value: float, **more: Any) -> dict[str, Any]:
