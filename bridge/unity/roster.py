@@ -291,7 +291,7 @@ class UnityRoster:
             batch = batches[name]
             envs = self._areas.envs(batch.group_id)
             slots = {}
-            for row, agent_id in enumerate(batch.agent_id.tolist()):
+            for row, agent_id in enumerate(batch.agent_id.tolist()) if announced[name] else ():
                 if agent_id in announced[name]:
                     envs[row], slots[agent_id] = announced[name][agent_id]
             lives[name].take(name, batch, taken[name], envs, slots)
