@@ -37,7 +37,7 @@ class PibtPolicy:
     in the paper. Ties between cells are broken by a hash of seed, environment, episode, step and
     robot: equal seeds give equal runs, however many environments are stepped together.
 
-    Deviation: a robot whose battery is empty is an obstacle.
+    Deviation: a robot that cannot move (empty battery, being served) is an obstacle.
     """
 
     def __init__(self, simulator: WarehouseView, seed: int = 0, first_env: int = 0) -> None:
@@ -64,7 +64,7 @@ class PibtPolicy:
             view.cells,
             view.goal_index,
             view.alive,
-            view.charge > 0.0,
+            view.movable,
             view.priority,
             view.moves,
             view.goal_distances,

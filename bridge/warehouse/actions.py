@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import lean_kernel
 
-__all__ = ["take_continuous", "take_moves"]
+__all__ = ["hold_robots", "take_continuous", "take_moves"]
 
 Bool = NDArray[np.bool_]
 
@@ -65,3 +65,14 @@ def take_continuous(actions: NDArray[np.float32], asked: Bool, first: int, taken
                     wrong = env * num_slots + slot
                 taken[env, first + slot, index] = value
     return wrong
+
+
+@lean_kernel
+def hold_robots(held: NDArray[np.int32], moves: NDArray[np.int32], commands: NDArray[np.float32]) -> None:
+    """Let the robots that are held stand: writes 0 into ``moves`` (E, N) and ``commands`` (E, N, 2) of theirs."""
+    num_envs, num_robots = held.shape
+    for env in range(num_envs):
+        for robot in range(num_robots):
+            if held[env, robot] != 0:
+                moves[env, robot] = 0
+                commands[env, robot] = 0.0

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from bridge.warehouse.config_monitoring import DeadlockConfig, MetricsConfig
-from bridge.warehouse.config_work import BatteryConfig, ChargingConfig, TaskConfig
+from bridge.warehouse.config_work import BatteryConfig, ChargingConfig, ServiceConfig, TaskConfig
 from bridge.warehouse.section import Section
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "RewardConfig",
     "RoleConfig",
     "SelfBlock",
+    "ServiceConfig",
     "TargetBlock",
     "TaskConfig",
     "WarehouseConfig",

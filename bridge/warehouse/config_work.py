@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from bridge.warehouse.section import Section
 
-__all__ = ["BatteryConfig", "ChargingConfig", "TaskConfig"]
+__all__ = ["BatteryConfig", "ChargingConfig", "ServiceConfig", "TaskConfig"]
 
 
 class ChargingConfig(Section):
@@ -49,6 +49,19 @@ class BatteryConfig(Section):
         return self
 
 
+class ServiceConfig(Section):
+    """Stations serve one robot at a time, for a time."""
+
+    pick_s: float = Field(3.0, ge=0, le=3600, description="Time to take a load at a pick-up in s.")
+    drop_s: float = Field(3.0, ge=0, le=3600, description="Time to hand it over at a delivery in s.")
+    spread: float = Field(
+        0.0, ge=0, le=1, description="Each time is drawn uniformly within this share of its mean, e.g. 0.3 for +-30%."
+    )
+    docking_speed_mps: float = Field(
+        0.2, gt=0, description="differential only: a robot is served once it is not faster than this in m/s."
+    )
+
+
 class TaskConfig(Section):
     """The stream of transports: fetch a load at a pick-up, bring it to a delivery."""
 
@@ -59,4 +72,7 @@ class TaskConfig(Section):
     rate_per_h: float = Field(600.0, gt=0, description="Mean arrivals per hour (poisson only).")
     dispatch: Literal["nearest"] = Field(
         "nearest", description="An idle robot takes the task with the nearest pick-up."
+    )
+    service: ServiceConfig | None = Field(
+        None, description="Time that stations take; null: none, and any number of robots at once."
     )

@@ -74,6 +74,9 @@ class Fleet(NamedTuple):
         released: int32, step of the episode in which the task arrived.
         age: int32, steps since the task was assigned.
         waiting: int32, steps since the robot last reached a pick-up or delivery; 0 without a task.
+        off_duty: bool, takes no task at present.
+        in_service: bool, is at its station and has to stay there before it is done.
+        held: int32, bits for the reasons why it stands whatever it is told; 0 for none.
         route: int32, packed route entry (see ``floor``) of the current goal; 0 without a goal.
         way_x: float64, m, centre of the next cell on the way to the goal; the goal's own when there.
         way_y: float64, m, likewise; the robot's own position without a goal.
@@ -92,6 +95,9 @@ class Fleet(NamedTuple):
     released: Int32
     age: Int32
     waiting: Int32
+    off_duty: Bool
+    in_service: Bool
+    held: Int32
     route: Int32
     way_x: Float64
     way_y: Float64
@@ -135,7 +141,7 @@ class TaskPool(NamedTuple):
         number: (E, K) int32, serial numbers; lower is older.
         released: (E, K) int32, steps of the episode in which they arrived.
         drawn: (E,) int32, tasks drawn so far in the episode.
-        claimed: (E, G) bool, goals that are the parking place of a robot.
+        claimed: (E, G) bool, goals that are the parking place or the charger of a robot.
     """
 
     num_waiting: Int32
@@ -180,6 +186,7 @@ def make_pose(num_envs: int, num_robots: int) -> Pose:
 def make_fleet(num_envs: int, num_robots: int) -> Fleet:
     """Robots that are not on the floor yet."""
     dtypes: dict[str, type[np.generic]] = {"alive": np.bool_, "loaded": np.bool_}
+    dtypes |= {"off_duty": np.bool_, "in_service": np.bool_}
     dtypes |= {"charge": np.float32, "way_x": np.float64, "way_y": np.float64, "potential": np.float64}
     return Fleet(**{name: np.zeros((num_envs, num_robots), dtypes.get(name, np.int32)) for name in Fleet._fields})
 
@@ -211,8 +218,8 @@ def make_traits(config: WarehouseConfig, step_s: float) -> Traits:
     rows = [
         (
             role.radius_m,
-            role.battery.drain_idle_per_h * hours,
-            role.battery.drain_moving_per_h * hours,
+            role.battery.drain_idle_per_h * role.battery.time_factor * hours,
+            role.battery.drain_moving_per_h * role.battery.time_factor * hours,
             role.battery.drain_loaded_factor,
             role.battery.initial_min,
             role.battery.initial_max,

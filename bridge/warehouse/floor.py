@@ -41,10 +41,11 @@ class Floor(NamedTuple):
         pickups: (n,) int32, goals where loads are fetched.
         deliveries: (n,) int32, goals where loads are brought.
         parking: (n,) int32, goals where robots wait.
+        chargers: (n,) int32, goals where robots charge.
         start_cells: (n,) int32, cells where robots may start: parking places, then free cells without a station.
         num_parking: Number of parking places at the front of ``start_cells``.
-        bound_cells: No robot's remaining way (to a pick-up and on to a delivery, or to a
-            parking place) is longer than this.
+        bound_cells: No robot's remaining way (to a pick-up and on to a delivery, to a
+            parking place, or to a charger) is longer than this.
     """
 
     width: int
@@ -57,6 +58,7 @@ class Floor(NamedTuple):
     pickups: Int32
     deliveries: Int32
     parking: Int32
+    chargers: Int32
     start_cells: Int32
     num_parking: int
     bound_cells: float
@@ -96,11 +98,13 @@ def make_floor(layout: Layout) -> Floor:
     others = reachable.copy()
     others[stations] = False
     others[layout.parking] = False
-    rows = {name: np.searchsorted(goals, getattr(layout, name)) for name in ("pickups", "deliveries", "parking")}
+    kinds = ("pickups", "deliveries", "parking", "chargers")
+    rows = {name: np.searchsorted(goals, getattr(layout, name)).astype(np.int32) for name in kinds}
     distances = (routes >> 4).astype(np.int64)
     to_pickup = distances[rows["pickups"]][:, reachable].max()
     to_delivery = distances[rows["deliveries"]][:, layout.pickups].max()
-    to_parking = distances[rows["parking"]][:, reachable].max() if len(layout.parking) else 0
+    without_task = np.concatenate([rows["parking"], rows["chargers"]])
+    to_rest = distances[without_task][:, reachable].max() if len(without_task) else 0
     return Floor(
         width=layout.width,
         height=layout.height,
@@ -109,13 +113,14 @@ def make_floor(layout: Layout) -> Floor:
         blocked=layout.blocked.ravel().copy(),
         goal_cell=goals,
         routes=routes,
-        pickups=rows["pickups"].astype(np.int32),
-        deliveries=rows["deliveries"].astype(np.int32),
-        parking=rows["parking"].astype(np.int32),
+        pickups=rows["pickups"],
+        deliveries=rows["deliveries"],
+        parking=rows["parking"],
+        chargers=rows["chargers"],
         start_cells=np.concatenate([layout.parking, np.flatnonzero(others).astype(np.int32)]),
         num_parking=len(layout.parking),
         # A robot between two cell centres may have one more cell to go than the cell that it is in.
-        bound_cells=float(max(to_pickup + to_delivery, to_parking) + 1),
+        bound_cells=float(max(to_pickup + to_delivery, to_rest) + 1),
     )
 
 

@@ -41,6 +41,7 @@ class Purpose(IntEnum):
     RIGHT_OF_WAY = 5
     RESPAWN = 6
     RELOCATION = 7
+    SERVICE = 8
 
 
 @lean_kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from bridge.warehouse.config import (
     WarehouseConfig,
     WindowBlock,
 )
+from bridge.warehouse.feature import Feature
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, Traits
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.layout import Layout
@@ -47,6 +49,7 @@ class Sensing:
         pose: Where they are.
         outcome: What happened to them in the last step.
         traits: Their footprints.
+        features: What adds fields of its own to the observations.
     """
 
     def __init__(
@@ -59,7 +62,9 @@ class Sensing:
         pose: Pose,
         outcome: Outcome,
         traits: Traits,
+        features: Sequence[Feature] = (),
     ) -> None:
+        self._features = tuple(features)
         self._floor, self._fleet, self._pose = floor, fleet, pose
         self._outcome, self._traits = outcome, traits
         self._turning = isinstance(config.drive, DifferentialDriveConfig)
@@ -106,6 +111,8 @@ class Sensing:
             lidar, walls, beams = self._lidar
             radius = self._traits.radius_m
             observe_lidar(fleet, pose, radius, walls, self._buckets, beams, lidar, first, envs, observations)
+        for feature in self._features:
+            feature.observe(first, envs, observations)
 
     def write_state(self, steps: NDArray[np.int32], envs: Bool, state: Float32) -> None:
         """Write the global state: (E, S) float32, for the environments of ``envs``."""

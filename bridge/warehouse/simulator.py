@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from functools import cached_property
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -14,10 +11,12 @@ from numpy.typing import NDArray
 from bridge.errors import ActionError, CallOrderError
 from bridge.roster import RoleArrays, RosterArrays
 from bridge.specs import RoleSpec, WorldSpec
-from bridge.warehouse.actions import take_continuous, take_moves
+from bridge.warehouse.actions import hold_robots, take_continuous, take_moves
 from bridge.warehouse.battery import drain_batteries
 from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
-from bridge.warehouse.fleet import Outcome, make_fleet, make_outcome, make_pool, make_pose, make_traits
+from bridge.warehouse.feature import Parts
+from bridge.warehouse.features import holds_robots, make_features
+from bridge.warehouse.fleet import make_fleet, make_outcome, make_pool, make_pose, make_traits
 from bridge.warehouse.floor import make_floor
 from bridge.warehouse.jam_watch import JamWatch
 from bridge.warehouse.jams import Jams
@@ -35,6 +34,7 @@ from bridge.warehouse.motion_grid import make_grid_scratch, move_on_grid
 from bridge.warehouse.observation import mask_blocked_moves
 from bridge.warehouse.random_streams import Purpose, stream_keys
 from bridge.warehouse.reward import make_terms, pay_rewards, start_potentials
+from bridge.warehouse.robots_view import RobotsView
 from bridge.warehouse.sensing import Sensing
 from bridge.warehouse.spawn import bring_back, place_fleet
 from bridge.warehouse.spec import seconds_per_step, warehouse_spec
@@ -48,7 +48,7 @@ Int32 = NDArray[np.int32]
 _SEED_BITS: Final = (1 << 64) - 1
 
 
-class WarehouseSimulator:
+class WarehouseSimulator(RobotsView):
     """E environments of one warehouse; a :class:`bridge.roster.Roster` and a ``view.WarehouseView``.
 
     Every decision step of an environment goes: actions, motion and contacts, batteries, robots
@@ -109,25 +109,49 @@ class WarehouseSimulator:
         self._moves = np.zeros((num_envs, num_robots), np.int32)
         self._commands = np.zeros((num_envs, num_robots, 2), np.float32)
         self._rewards = np.zeros((num_envs, num_robots), np.float32)
-        self._sensing = Sensing(
-            config, layout, self._spec, self._floor, self._fleet, self._pose, self._outcome, self._traits
-        )
 
         self._envs = np.arange(first_env, first_env + num_envs, dtype=np.int64)
         self._seeds = np.zeros(num_envs, np.uint64)
         # (purpose, E): the keys of one purpose are contiguous.
         self._keys = np.zeros((len(Purpose), num_envs), np.uint64)
         self._all = np.ones(num_envs, np.bool_)
+        parts = Parts(
+            config=config,
+            layout=layout,
+            spec=self._spec,
+            floor=self._floor,
+            traits=self._traits,
+            fleet=self._fleet,
+            pose=self._pose,
+            outcome=self._outcome,
+            pool=self._pool,
+            keys=self._keys,
+            steps=self._steps,
+            moves=self._moves,
+            commands=self._commands,
+            step_s=self._step_s,
+            radius_m=self._station_radius_m,
+        )
+        super().__init__(parts)
+        self._features = make_features(parts)
+        self._holds = holds_robots(config)
+        self._sensing = Sensing(
+            config,
+            layout,
+            self._spec,
+            self._floor,
+            self._fleet,
+            self._pose,
+            self._outcome,
+            self._traits,
+            self._features,
+        )
         self._started = np.zeros(num_envs, np.bool_)
         self._closed = False
 
-        slices: dict[str, slice] = {}
-        start = 0
-        for role in self._spec.roles:
-            slices[role.name] = slice(start, start + role.num_slots)
-            start += role.num_slots
-        self._role_slices = MappingProxyType(slices)
-        self._roles = tuple((role, self._arrays.roles[role.name], slices[role.name]) for role in self._spec.roles)
+        self._roles = tuple(
+            (role, self._arrays.roles[role.name], self.role_slices[role.name]) for role in self._spec.roles
+        )
 
     # ---------------------------------------------------------------- roster
 
@@ -178,6 +202,8 @@ class WarehouseSimulator:
         if not self._started.all():
             raise CallOrderError("WarehouseSimulator.step: expected a reset first, got none. Call reset(seed=...).")
         self._take_actions()
+        if self._holds:
+            hold_robots(self._fleet.held, self._moves, self._commands)
         self._advance()
         over = self._find_ended()
         self._report_ended_lives(over)
@@ -192,97 +218,6 @@ class WarehouseSimulator:
         self._closed = True
 
     # ---------------------------------------------------------------- view
-
-    @property
-    def config(self) -> WarehouseConfig:
-        """The warehouse section that is simulated."""
-        return self._config
-
-    @property
-    def layout(self) -> Layout:
-        """The floor plan."""
-        return self._layout
-
-    @property
-    def role_slices(self) -> Mapping[str, slice]:
-        """Where the robots of each role lie on the robot axis N."""
-        return self._role_slices
-
-    @property
-    def cells(self) -> Int32:
-        """(E, N) int32, the cell that holds each robot's centre; stale where it is not alive."""
-        return self._fleet.cell
-
-    @property
-    def goal_cells(self) -> Int32:
-        """(E, N) int32, where each robot has to go now; its own cell if nowhere."""
-        goal = self._fleet.goal
-        cells: Int32 = np.where(goal >= 0, self._floor.goal_cell[goal], self._fleet.cell)
-        return cells
-
-    @property
-    def goal_index(self) -> Int32:
-        """(E, N) int32, row of the robot's goal in :attr:`goal_distances`; -1 if it has none."""
-        return self._fleet.goal
-
-    @cached_property
-    def goal_distances(self) -> Int32:
-        """(G, H*W) int32, length in cells of the shortest path from every cell to each goal cell; -1 if none."""
-        routes = self._floor.routes
-        return np.where(routes == np.iinfo(routes.dtype).max, -1, (routes >> 4).astype(np.int32)).astype(np.int32)
-
-    @property
-    def moves(self) -> Int32:
-        """(H*W, 5) int32, the cell that each move leads to; the cell itself where a rack or wall is in the way."""
-        return self._floor.moves
-
-    @property
-    def alive(self) -> Bool:
-        """(E, N) bool, the robot is on the floor."""
-        return self._fleet.alive
-
-    @property
-    def has_task(self) -> Bool:
-        """(E, N) bool, the robot has a transport to do."""
-        return self._fleet.pickup >= 0
-
-    @property
-    def loaded(self) -> Bool:
-        """(E, N) bool, the robot carries a load."""
-        return self._fleet.loaded
-
-    @property
-    def charge(self) -> NDArray[np.float32]:
-        """(E, N) float32 in [0, 1], charge of the battery; a robot at 0 cannot move."""
-        return self._fleet.charge
-
-    @property
-    def positions_m(self) -> NDArray[np.float64]:
-        """(E, N, 2) float64, centre of each robot in the floor frame."""
-        return np.stack([self._pose.x, self._pose.y], axis=-1)
-
-    @property
-    def heading_rad(self) -> NDArray[np.float64]:
-        """(E, N) float64, heading in the floor frame; 0 for robots that move from cell to cell."""
-        return self._pose.heading
-
-    @property
-    def priority(self) -> NDArray[np.int64]:
-        """(E, N) int64, distinct within an environment; the larger number has the right of way."""
-        num_robots = self._fleet.cell.shape[1]
-        waited = self._fleet.waiting.astype(np.int64) * num_robots
-        priority: NDArray[np.int64] = waited + np.arange(num_robots - 1, -1, -1)
-        return priority
-
-    @property
-    def steps(self) -> Int32:
-        """(E,) int32, steps since the start of the running episode."""
-        return self._steps
-
-    @property
-    def outcome(self) -> Outcome:
-        """What happened to each robot in the last step; ``refused`` is cleared where an episode began."""
-        return self._outcome
 
     @property
     def jams(self) -> Jams | None:
@@ -331,6 +266,8 @@ class WarehouseSimulator:
             commands, steps = self._commands, self._steps
             drive_differential(floor, fleet, pose, outcome, lists, limits, radius, commands, way, steps, despawn)
         drain_batteries(fleet, outcome, self._traits)
+        for feature in self._features:
+            feature.before_service()
         serve(floor, fleet, pose, self._pool, outcome, self._steps, self._station_radius_m)
         if despawn:
             bring_back(
@@ -345,7 +282,12 @@ class WarehouseSimulator:
                 self._config.episode_steps - 1,
                 self._limits is not None,
             )
+        for feature in self._features:
+            feature.after_service()
         self._steps += 1
+        if self._features and self._clock.warm_up_steps:
+            for feature in self._features:
+                feature.clear_figures(self._steps == self._clock.warm_up_steps)
         self._dispatch(self._all)
         self._watch.look(floor, fleet, pose, outcome, keys[Purpose.RELOCATION], self._steps)
         pay_rewards(floor, fleet, pose, outcome, self._terms, self._rewards)
@@ -381,7 +323,8 @@ class WarehouseSimulator:
     def _report_ended_episodes(self, over: Bool) -> None:
         self._sensing.write_state(self._steps, over, self._arrays.final_state)
         values = metric_values(self._tally, self._fleet, self._pool, self._steps, over, self._clock)
-        self._arrays.metrics[over] = np.concatenate([values, *self._watch.metric_values(over)], axis=1)
+        features = [feature.figures(over) for feature in self._features]
+        self._arrays.metrics[over] = np.concatenate([values, *self._watch.metric_values(over), *features], axis=1)
         self._robot_metrics[over] = robot_metric_values(self._tally, over, self._clock)
 
     def _begin_episodes(self, envs: Bool) -> None:
@@ -406,6 +349,8 @@ class WarehouseSimulator:
             self._places,
             envs,
         )
+        for feature in self._features:
+            feature.begin(envs)
         self._dispatch(envs)
         start_potentials(self._floor, self._fleet, self._pose, self._terms, envs)
 

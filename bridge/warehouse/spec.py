@@ -17,6 +17,7 @@ from bridge.warehouse.config import (
     WarehouseConfig,
     WindowBlock,
 )
+from bridge.warehouse.features import feature_metrics
 from bridge.warehouse.jam_watch import JAM_METRICS
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.metrics import METRICS
@@ -45,7 +46,7 @@ def largest_speed(drive: DriveConfig, cell_size_m: float) -> float:
 def warehouse_spec(config: WarehouseConfig, layout: Layout) -> WorldSpec:
     """What a warehouse looks like; the observations do not depend on ``layout``."""
     turning = isinstance(config.drive, DifferentialDriveConfig)
-    observation = ObservationLayout(tuple(_block(block, turning) for block in config.observation))
+    observation = ObservationLayout(tuple(_block(block, config, turning) for block in config.observation))
     if turning:
         action = ActionSpec(num_continuous=2, names=("forward_speed", "turn_rate"))
     else:
@@ -54,16 +55,16 @@ def warehouse_spec(config: WarehouseConfig, layout: Layout) -> WorldSpec:
         RoleSpec(role.role, tuple(f"{role.role}_{slot}" for slot in range(role.count)), observation, action)
         for role in config.fleet
     )
-    metrics = METRICS if config.deadlock is None else (*METRICS, *JAM_METRICS)
+    metrics = (*METRICS, *(JAM_METRICS if config.deadlock else ()), *feature_metrics(config))
     return WorldSpec(roles, state_size(config.num_robots), metrics, seconds_per_step(config.drive))
 
 
-def _block(block: BlockConfig, turning: bool) -> ObservationBlock:
+def _block(block: BlockConfig, config: WarehouseConfig, turning: bool) -> ObservationBlock:
     match block:
         case SelfBlock():
-            return _self_block(turning)
+            return _self_block(config, turning)
         case TargetBlock():
-            return _target_block(block, turning)
+            return _target_block(block, config, turning)
         case PathBlock():
             return _path_block(block, turning)
         case WindowBlock():
@@ -91,10 +92,14 @@ def _block(block: BlockConfig, turning: bool) -> ObservationBlock:
     assert_never(block)
 
 
-def _self_block(turning: bool) -> ObservationBlock:
+def _self_block(config: WarehouseConfig, turning: bool) -> ObservationBlock:
     fields: tuple[str, ...] = ("loaded", "charge", "battery_empty", "refused", "urgency")
     if turning:
         fields = ("forward_speed", "turn_rate", *fields)
+    if config.charges:
+        fields += ("charging",)
+    if config.tasks.service is not None:
+        fields += ("being_served",)
     return ObservationBlock(
         "self",
         len(fields),
@@ -104,20 +109,26 @@ def _self_block(turning: bool) -> ObservationBlock:
         description="The robot itself: "
         + ("speed and turn rate over their limits, " if turning else "")
         + "load, charge, empty battery, whether its last motion was refused, and t / (t + 32) for the t steps since "
-        "it last reached a station.",
+        "it last reached a station"
+        + ("; whether it is being charged" if config.charges else "")
+        + ("; whether a station is serving it" if config.tasks.service else "")
+        + ".",
     )
 
 
-def _target_block(block: TargetBlock, turning: bool) -> ObservationBlock:
+def _target_block(block: TargetBlock, config: WarehouseConfig, turning: bool) -> ObservationBlock:
     direction = ("cos", "sin") if turning else ("dx", "dy")
     frame = "bearing in the body frame" if turning else "offset to the right and up"
+    fields: tuple[str, ...] = (*direction, "distance", "to_pickup", "to_delivery", "to_parking")
+    if config.charges:
+        fields += ("to_charger",)
     return ObservationBlock(
         "target",
-        6,
+        len(fields),
         unit=f"{block.range_m:g} m",
         low=-1.0,
         high=1.0,
-        fields=(*direction, "distance", "to_pickup", "to_delivery", "to_parking"),
+        fields=fields,
         description=f"Where the robot has to go: {frame}, distance as the crow flies, and what waits there.",
     )
 

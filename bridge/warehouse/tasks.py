@@ -5,13 +5,14 @@ its kind. Order of events in a step, after the motion:
 
 1. :func:`serve`: a robot that stands at its pick-up takes the load, one that
    stands at its delivery hands it over and has no task any more. Being served
-   takes no time and any number of robots may be served at one station. A robot
+   takes no time and any number of robots may be served at one station, unless
+   ``service`` says otherwise. A robot
    that leaves the floor gives its task back: it waits again with its old
    number, and its load is back at the pick-up.
 2. Robots come back (``spawn``).
-3. :func:`dispatch`: new tasks arrive. Then each robot without a task, in slot
-   order, takes the waiting task whose pick-up is nearest to it by the length of
-   the shortest path; the older task among equals. A robot that finds none is
+3. :func:`dispatch`: new tasks arrive. Then each robot without a task that is
+   not off duty, in slot order, takes the waiting task whose pick-up is nearest to it by the length of
+   the shortest path; the older task among equals. A robot that gets none is
    sent to the nearest parking place that is no other robot's target, the
    lowest cell among equals, and keeps it until it is given a task.
 
@@ -28,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
+from bridge.warehouse.arrival import has_arrived
 from bridge.warehouse.config import TaskConfig
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool
 from bridge.warehouse.floor import Floor
@@ -84,7 +86,7 @@ def serve(
                 continue
             fleet.age[env, robot] += 1
             fleet.waiting[env, robot] += 1
-            if not _has_arrived(floor, fleet, pose, env, robot, radius_m):
+            if fleet.in_service[env, robot] or not has_arrived(floor, fleet, pose, env, robot, radius_m):
                 continue
             fleet.waiting[env, robot] = 0
             if not fleet.loaded[env, robot]:
@@ -96,16 +98,6 @@ def serve(
                 outcome.task_steps[env, robot] = fleet.age[env, robot]
                 outcome.flow_steps[env, robot] = steps[env] + 1 - fleet.released[env, robot]
                 _drop_task(fleet, env, robot)
-
-
-@kernel_part
-def _has_arrived(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int, radius_m: float) -> bool:
-    cell = floor.goal_cell[fleet.goal[env, robot]]
-    if radius_m < 0.0:
-        return bool(fleet.cell[env, robot] == cell)
-    dx = (cell % floor.width + 0.5) * floor.cell_size_m - pose.x[env, robot]
-    dy = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m - pose.y[env, robot]
-    return bool(dx * dx + dy * dy <= radius_m * radius_m)
 
 
 @kernel_part
@@ -180,7 +172,7 @@ def dispatch(
         _add_tasks(floor, pool, task_keys[env], env, arriving, steps[env])
         for robot in range(num_robots):
             if fleet.alive[env, robot] and fleet.pickup[env, robot] < 0:
-                if pool.num_waiting[env] > 0:
+                if pool.num_waiting[env] > 0 and not fleet.off_duty[env, robot]:
                     _take_nearest(floor, fleet, pool, env, robot)
                     if stream.mean < 0.0:
                         _add_tasks(floor, pool, task_keys[env], env, stream.open - pool.num_waiting[env], steps[env])

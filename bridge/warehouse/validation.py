@@ -28,6 +28,7 @@ def check_warehouse(config: WarehouseConfig, layout: Layout, where: str) -> None
         ScenarioError: One line for every fault, each beginning with ``where`` and the dotted key.
     """
     faults = [*_station_faults(layout), *_reach_faults(layout), *_start_faults(config, layout)]
+    faults += _charger_faults(config, layout)
     if isinstance(config.drive, DifferentialDriveConfig):
         faults += _drive_faults(config, config.drive, layout)
     if faults:
@@ -88,6 +89,15 @@ def _start_faults(config: WarehouseConfig, layout: Layout) -> Iterator[str]:
             f"fleet: expected at most {places} robots (parking places and reachable free cells without a station), "
             f"got {config.num_robots}. Lower a count or enlarge the floor."
         )
+
+
+def _charger_faults(config: WarehouseConfig, layout: Layout) -> Iterator[str]:
+    if not config.charges:
+        return
+    if len(layout.chargers) == 0:
+        yield "layout: expected a charger for the robots that charge, got none. Mark a free cell with 'C'."
+    if shared := _listed(layout, np.intersect1d(layout.chargers, layout.parking)):
+        yield f"layout: expected no charger on a parking place, got one at {shared}. Robots that wait would block it."
 
 
 def _drive_faults(config: WarehouseConfig, drive: DifferentialDriveConfig, layout: Layout) -> Iterator[str]:

@@ -97,6 +97,11 @@ class WarehouseView(Protocol):
         ...
 
     @property
+    def movable(self) -> NDArray[np.bool_]:
+        """(E, N) bool, the robot can move: it has charge, and nothing holds it (a service at a station)."""
+        ...
+
+    @property
     def positions_m(self) -> NDArray[np.float64]:
         """(E, N, 2) float64, centre of each robot in the floor frame."""
         ...

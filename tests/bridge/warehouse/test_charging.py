@@ -1,0 +1,174 @@
+"""Charging: who goes, who queues, how fast, and what is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bridge.errors import ScenarioError
+from bridge.planners.pibt import PibtPolicy
+from bridge.warehouse.config import BatteryConfig, ChargingConfig, RoleConfig
+from bridge.warehouse.simulator import WarehouseSimulator
+from bridge.warehouse.validation import check_warehouse
+
+LANE = "C..P.S\n.....E"
+HALL = """
+C.P.P.P.S
+.##.##.#.
+.##.##.#.
+C.P.P.P.E
+"""
+
+
+def _battery(start: float, **charging: float) -> BatteryConfig:
+    rules = {"rate_per_h": 360.0, "below": 0.2, "until": 0.5} | charging
+    return BatteryConfig(
+        drain_idle_per_h=3.6,
+        drain_moving_per_h=0.0,
+        drain_loaded_factor=1.0,
+        initial_min=start,
+        initial_max=start,
+        charging=ChargingConfig(**rules),
+    )
+
+
+def _simulator(make_warehouse: Any, drawing: str, count: int, battery: BatteryConfig, **section: Any) -> Any:
+    fleet = (RoleConfig(role="carrier", count=count, battery=battery),)
+    config, layout = make_warehouse(drawing, fleet=fleet, **section)
+    check_warehouse(config, layout, "test")
+    simulator = WarehouseSimulator(config, layout, 1)
+    simulator.reset(seed=0)
+    return simulator
+
+
+def _figures(simulator: WarehouseSimulator) -> dict[str, float]:
+    return dict(zip(simulator.spec.metric_names, simulator.arrays.metrics[0].tolist(), strict=True))
+
+
+def _field(simulator: WarehouseSimulator, block: str, field: str) -> np.ndarray:
+    layout = simulator.spec.roles[0].observation
+    place = next(b for b in layout.blocks if b.name == block).fields.index(field)
+    return simulator.arrays.roles["carrier"].observations[0, :, layout.slice_of(block).start + place]
+
+
+def test_charging_follows_the_plain_sum_of_drain_and_gain(make_warehouse: Any) -> None:
+    """One robot, one charger: the whole cycle against arithmetic."""
+    simulator = _simulator(make_warehouse, LANE, 1, _battery(0.1), episode_steps=20)
+    assert simulator.goal_cells[0, 0] == 0
+    assert _field(simulator, "target", "to_charger")[0] == 1.0
+    assert _field(simulator, "target", "to_parking")[0] == 0.0
+    charge, cell, on_duty_again = 0.1, 3, 0
+    policy = PibtPolicy(simulator)
+    for step in range(20):
+        was_off_duty = simulator._fleet.off_duty[0, 0]
+        policy.act(simulator.arrays)
+        simulator.step()
+        if step == 19:
+            break
+        cell = max(cell - 1, 0) if was_off_duty else cell
+        # A step of 1 s drains 0.001; at the charger (cell 0) it gains 0.1.
+        charging = cell == 0 and was_off_duty
+        charge = min(charge - 0.001 + 0.1 * charging, 1.0)
+        assert simulator.charge[0, 0] == pytest.approx(charge, abs=1e-5)
+        assert _field(simulator, "self", "charging")[0] == charging
+        assert simulator.has_task[0, 0] == (charge >= 0.5 or on_duty_again > 0)
+        on_duty_again += charge >= 0.5
+    assert on_duty_again > 10
+    figures = _figures(simulator)
+    assert figures["charging_share"] == pytest.approx(5 / 20)
+    assert figures["min_charge"] == pytest.approx(0.1 - 0.003, abs=1e-5)
+    assert figures["stranded"] == 0
+    assert figures["energy_per_delivery_wh"] == pytest.approx(20 * 0.001 * 1200.0 / max(figures["deliveries"], 1.0))
+
+
+def test_charging_serves_one_robot_per_charger_and_the_longest_waiting_next(make_warehouse: Any) -> None:
+    simulator = _simulator(make_warehouse, HALL, 5, _battery(0.1), episode_steps=200)
+    assert simulator._fleet.off_duty.all()
+    policy = PibtPolicy(simulator)
+    chargers = set(simulator.layout.chargers.tolist())
+    order: list[int] = []
+    for _ in range(60):
+        going = np.flatnonzero(np.isin(simulator.goal_cells[0], list(chargers)) & simulator._fleet.off_duty[0])
+        goals = simulator.goal_cells[0][going].tolist()
+        assert len(set(goals)) == len(goals) <= 2
+        order += [robot for robot in sorted(going.tolist()) if robot not in order]
+        # Nobody gets work before it has what it needs.
+        assert not (simulator.has_task[0] & simulator._fleet.off_duty[0]).any()
+        policy.act(simulator.arrays)
+        simulator.step()
+    # All went off duty in the same step: the queue is in the order of the slots.
+    assert order == [0, 1, 2, 3, 4]
+    assert not simulator._fleet.off_duty.any()
+    assert simulator.has_task.all()
+
+
+def test_charging_lets_a_robot_end_its_task_first(make_warehouse: Any) -> None:
+    simulator = _simulator(make_warehouse, LANE, 1, _battery(0.2012), episode_steps=200)
+    policy = PibtPolicy(simulator)
+    seen_low_with_task = False
+    while not simulator._fleet.off_duty[0, 0]:
+        low = simulator.charge[0, 0] < 0.2
+        assert simulator.has_task[0, 0] or not low
+        seen_low_with_task |= bool(low)
+        policy.act(simulator.arrays)
+        simulator.step()
+    assert seen_low_with_task
+    assert simulator.outcome.served[0, 0] == 2
+
+
+def test_charging_counts_each_robot_that_runs_empty_once(make_warehouse: Any) -> None:
+    simulator = _simulator(make_warehouse, LANE, 1, _battery(0.004, below=0.001, until=0.002), episode_steps=12)
+    for _ in range(12):
+        simulator.arrays.roles["carrier"].discrete_actions[:] = 0
+        simulator.step()
+    figures = _figures(simulator)
+    assert figures["stranded"] == 1
+    assert figures["min_charge"] == 0.0
+    # Nothing is drawn from an empty battery; the step in which it becomes empty counts whole.
+    assert figures["energy_per_delivery_wh"] == pytest.approx(0.004 * 1200.0, abs=1.3)
+
+
+def test_time_factor_drains_and_charges_faster_and_leaves_the_energy_alone(make_warehouse: Any) -> None:
+    slow = BatteryConfig(initial_min=0.5, initial_max=0.5, charging=ChargingConfig(below=0.9, until=1.0))
+    fast = slow.model_copy(update={"time_factor": 100.0})
+    runs = {}
+    for name, battery in (("slow", slow), ("fast", fast)):
+        simulator = _simulator(make_warehouse, LANE, 1, battery, episode_steps=50)
+        policy = PibtPolicy(simulator)
+        for _ in range(10):
+            policy.act(simulator.arrays)
+            simulator.step()
+        runs[name] = simulator
+    gained = {name: float(run.charge[0, 0]) - 0.5 for name, run in runs.items()}
+    assert gained["fast"] == pytest.approx(100 * gained["slow"], rel=0.01)
+    sums = [run._features[0]._state.sums[0, 0] for run in runs.values()]
+    assert sums[0] == pytest.approx(sums[1])
+
+
+def test_charging_goes_to_the_nearest_charger_by_the_way_around_racks(make_warehouse: Any) -> None:
+    simulator = _simulator(make_warehouse, "C#P.C.S\n......E", 1, _battery(0.1), episode_steps=50)
+    assert simulator.goal_cells[0, 0] == 4
+
+
+def test_charging_is_not_in_the_observation_unless_used(make_warehouse: Any) -> None:
+    config, layout = make_warehouse(LANE, 1)
+    plain = WarehouseSimulator(config, layout, 1)
+    blocks = {block.name: block.fields for block in plain.spec.roles[0].observation.blocks}
+    assert "charging" not in blocks["self"]
+    assert "to_charger" not in blocks["target"]
+    assert plain._features == ()
+    assert "stranded" not in plain.spec.metric_names
+
+
+def test_check_warehouse_asks_for_chargers_where_robots_charge(make_warehouse: Any) -> None:
+    fleet = (RoleConfig(role="carrier", count=1, battery=_battery(0.5)),)
+    config, layout = make_warehouse("P.S\n..E", fleet=fleet)
+    with pytest.raises(ScenarioError, match="expected a charger for the robots that charge, got none"):
+        check_warehouse(config, layout, "warehouse")
+
+
+def test_charging_refuses_a_threshold_above_the_other() -> None:
+    with pytest.raises(ValueError, match=r"expected below < until, got below=0.9 >= until=0.5"):
+        ChargingConfig(below=0.9, until=0.5)
