@@ -16,6 +16,7 @@
     ├── WorldTimeoutError (TimeoutError)    a process that runs the world did not answer in time
     │   ├── WorkerTimeoutError
     │   └── UnityTimeoutError
+    ├── UnityPortError (OSError)            a port that cannot be listened on
     └── UnityProtocolError (ValueError)     bytes from a player that break the protocol
         └── UnityVersionError               a player of another protocol version
 
@@ -36,6 +37,7 @@ __all__ = [
     "SpecMismatchError",
     "TrainingError",
     "UnityPlayerDiedError",
+    "UnityPortError",
     "UnityProtocolError",
     "UnityTimeoutError",
     "UnityVersionError",
@@ -108,6 +110,10 @@ class WorkerTimeoutError(WorldTimeoutError):
 
 class UnityTimeoutError(WorldTimeoutError):
     """A Unity player did not connect or answer in time."""
+
+
+class UnityPortError(AgvBridgeError, OSError):
+    """A port on which a player was to connect cannot be listened on."""
 
 
 class UnityProtocolError(AgvBridgeError, ValueError):

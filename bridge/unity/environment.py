@@ -5,7 +5,7 @@ Unity's package runs on a current stack by changing one import. Differences:
 ports are free ones unless asked for, only loopback is listened on, a crashed
 player is noticed within a second, every wait has a time limit, a masked action
 is refused, actions that are not given respect the masks, and errors are those
-of :mod:`bridge.errors`.
+of :mod:`bridge.errors` as well as those of ``mlagents_envs.exception``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from bridge.unity.decode import AgentBatch, PlayerOutput
 from bridge.unity.encode import BehaviorActions
 from bridge.unity.launch import PlayerCommand
 from bridge.unity.messages import API_VERSION
+from bridge.unity.mlagents_errors import mlagents_errors
 from bridge.unity.mlagents_types import BaseEnv, BehaviorMapping, DecisionSteps, TerminalSteps
 from bridge.unity.player_process import resolve_player
 from bridge.unity.session import SessionOptions, UnitySession
-from bridge.unity.side_channels import SideChannelHub, StatsChannel
+from bridge.unity.side_channels import DefaultTrainingAnalyticsSideChannel, SideChannelHub, StatsChannel
 from bridge.unity.steps import decision_steps, terminal_steps
 
 __all__ = ["UnityEnvironment"]
@@ -55,12 +56,14 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         UnityPlayerDiedError: The player cannot be started, or ended before it was connected.
         UnityTimeoutError: It did not connect in time.
         UnityVersionError: It speaks another version of the protocol.
+        UnityPortError: The port is taken.
     """
 
     API_VERSION: Final = API_VERSION
     DEFAULT_EDITOR_PORT: Final = 5004
     BASE_ENVIRONMENT_PORT: Final = 5005
 
+    @mlagents_errors()
     def __init__(  # the signature is that of mlagents_envs
         self,
         file_name: str | None = None,
@@ -77,8 +80,10 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
     ) -> None:
         self.stats = StatsChannel()
         channels = list(side_channels or [])
-        if all(channel.channel_id != self.stats.channel_id for channel in channels):
-            channels.append(self.stats)
+        analytics = DefaultTrainingAnalyticsSideChannel()
+        analytics.environment_initialized()
+        taken = {channel.channel_id for channel in channels}
+        channels += [channel for channel in (self.stats, analytics) if channel.channel_id not in taken]
         command = None
         port = 0 if base_port is None else base_port + worker_id
         if file_name is None:
@@ -112,11 +117,13 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         specs: Mapping[str, Any] = BehaviorMapping(self._specs)
         return specs
 
+    @mlagents_errors()
     def reset(self) -> None:
         """Start new episodes."""
         self._take(self._session.reset())
         self._was_reset = True
 
+    @mlagents_errors()
     def step(self) -> None:
         """Send the actions and wait for the next exchange; the first call is a reset."""
         if not self._was_reset:
@@ -128,6 +135,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         }
         self._take(self._session.step(actions))
 
+    @mlagents_errors()
     def get_steps(self, behavior_name: str) -> tuple[Any, Any]:
         """``DecisionSteps`` and ``TerminalSteps`` of a behavior in the last exchange.
 
@@ -139,6 +147,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             self._steps[behavior_name] = self._make_steps(behavior)
         return self._steps[behavior_name]
 
+    @mlagents_errors()
     def set_actions(self, behavior_name: str, action: Any) -> None:
         """Choose the actions of all agents in the last ``DecisionSteps``, in their order.
 
@@ -152,6 +161,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             f"UnityEnvironment.set_actions: {behavior_name!r}", behavior, batch, action, np.arange(count)
         )
 
+    @mlagents_errors()
     def set_action_for_agent(self, behavior_name: str, agent_id: int, action: Any) -> None:
         """Choose the action of one agent in the last ``DecisionSteps``.
 

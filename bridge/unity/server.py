@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import grpc
 
-from bridge.errors import CallOrderError, UnityProtocolError
+from bridge.errors import CallOrderError, UnityPortError
 from bridge.unity.daemon_threads import DaemonThreads
 from bridge.unity.messages import EXCHANGE_METHOD_NAME, EXCHANGE_SERVICE, STATUS_QUIT, Header, UnityMessage
 
@@ -56,7 +56,7 @@ class ExchangeServer:
         port: The port it listens on.
 
     Raises:
-        UnityProtocolError: The address cannot be listened on.
+        UnityPortError: The address cannot be listened on.
     """
 
     def __init__(self, host: str = LOOPBACK, port: int = 0) -> None:
@@ -80,7 +80,7 @@ class ExchangeServer:
         try:
             self.port: int = self._server.add_insecure_port(f"{host}:{port}")
         except RuntimeError as error:
-            raise UnityProtocolError(
+            raise UnityPortError(
                 f"ExchangeServer: expected to listen on {host}:{port}, got: {error}. Use port 0 for a free one."
             ) from error
         self._server.start()

@@ -101,6 +101,7 @@ class UnitySession:
         UnityTimeoutError: It did not connect in time.
         UnityVersionError: It speaks another version of the protocol.
         UnityProtocolError: It did not introduce itself as the protocol demands.
+        UnityPortError: The port is taken.
     """
 
     def __init__(self, command: PlayerCommand | None, options: SessionOptions, channels: SideChannelHub) -> None:

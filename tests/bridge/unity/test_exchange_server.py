@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from bridge.errors import CallOrderError, UnityProtocolError
+from bridge.errors import CallOrderError, UnityPortError
 from bridge.unity.messages import EXCHANGE_METHOD
 from bridge.unity.server import ExchangeServer, quit_reply
 
@@ -91,5 +91,5 @@ def test_server_raises_when_its_port_is_taken() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(UnityProtocolError, match=rf"expected to listen on 127.0.0.1:{port}, .* Use port 0"):
+        with pytest.raises(UnityPortError, match=rf"expected to listen on 127.0.0.1:{port}, .* Use port 0"):
             ExchangeServer(port=port)

@@ -12,6 +12,7 @@ import pytest
 
 from bridge.errors import ActionError, CallOrderError, UnityPlayerDiedError, UnityProtocolError
 from bridge.unity.environment import UnityEnvironment
+from bridge.unity.messages import TRAINING_ANALYTICS_CHANNEL
 from bridge.unity.mlagents_types import ActionTuple, IncomingMessage, OutgoingMessage, SideChannel
 from bridge.unity.side_channels import EngineConfigurationChannel, EnvironmentParametersChannel, pack_frames
 from bridge.unity.side_channels.frames import unpack_frames
@@ -213,7 +214,9 @@ def test_side_channels_carry_messages_both_ways_when_a_user_brings_their_own(
         env.step()
         replies = player.wait_for_replies(3)
     frames = unpack_frames(bytes.fromhex(replies[1]["side_channel"]))
-    assert [channel for channel, _ in frames] == [engine.channel_id, parameters.channel_id]
+    sent_on = [channel for channel, _ in frames]
+    # As mlagents_envs does: analytics go along unless the user has a channel for them.
+    assert sent_on == [engine.channel_id, parameters.channel_id, TRAINING_ANALYTICS_CHANNEL]
     ((channel, payload),) = unpack_frames(bytes.fromhex(replies[2]["side_channel"]))
     assert channel == echo.channel_id
     assert IncomingMessage(payload).read_string() == "hello from Python"
