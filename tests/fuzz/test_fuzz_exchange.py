@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_damaged_requests_are_read_or_refused_with_one_error() -> None:
     program = Path(__file__).with_name("fuzz_exchange.py")
     command = [sys.executable, str(program), "--count", "3000", "--seed", "7"]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
 
-__all__ = ["actions_to_bytes"]
+__all__ = ["actions_to_bytes", "write_actions"]
 
 _AGENT: Final = 1 << 3 | 2
 _CONTINUOUS: Final = 6 << 3 | 2
