@@ -111,12 +111,37 @@ def train(
 def evaluate(
     run: RunFolderArgument,
     scenario: Annotated[str | None, typer.Option(help="Another scenario with the same roles.")] = None,
-    episodes: Annotated[int | None, typer.Option(min=1, help="Episodes per policy.")] = None,
+    episodes: Annotated[int | None, typer.Option(min=1, help="Episodes per policy (and seed).")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the episodes; never the training seed.")] = None,
+    scenarios: Annotated[str | None, typer.Option(metavar="A,B", help="Several scenarios with the same roles.")] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="1,2", help="Several seeds.")] = None,
+    fleet: Annotated[str | None, typer.Option(metavar="16,32", help="Several numbers of robots.")] = None,
     best: BestOption = False,
 ) -> None:
-    """Drive the fleet greedily on seeds never trained on, beside a random policy and planners."""
+    """Drive the fleet greedily on seeds never trained on, beside a random policy, planners and the bound."""
     _require_train_extra("evaluate")
+    if scenarios is None and seeds is None and fleet is None:
+        _evaluate_one(run, scenario, episodes, seed, best)
+        return
+    if (scenario and scenarios) or (seed is not None and seeds):
+        raise typer.BadParameter("give --scenario or --scenarios, and --seed or --seeds, not both")
+    from trainers.cross_evaluation import evaluate_across
+    from trainers.cross_report import cross_table
+
+    names = scenarios.split(",") if scenarios else [scenario] if scenario else []
+    across = evaluate_across(
+        run,
+        [load_scenario(name.strip()) for name in names],
+        seeds=_integers(seeds, "--seeds") or ([] if seed is None else [seed]),
+        fleets=_integers(fleet, "--fleet"),
+        num_episodes=episodes,
+        checkpoint="best" if best else "latest",
+    )
+    Console().print(cross_table(across.rows))
+    print(f"wrote {across.csv_file} and {across.plot_file}")
+
+
+def _evaluate_one(run: Path, scenario: str | None, episodes: int | None, seed: int | None, best: bool) -> None:
     from trainers.comparison import compare_run
     from trainers.report import evaluation_table
 
@@ -129,6 +154,14 @@ def evaluate(
     )
     Console().print(evaluation_table(comparison.rows))
     print(f"wrote {comparison.csv_file} and {comparison.plot_file}")
+
+
+def _integers(text: str | None, option: str) -> list[int]:
+    """Whole numbers above 0 from ``1,2,3``."""
+    parts = [] if text is None else text.split(",")
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise typer.BadParameter(f"expected numbers such as 1,2,3 for {option}, got {text!r}")
+    return [int(part) for part in parts]
 
 
 @app.command()

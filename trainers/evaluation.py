@@ -15,7 +15,7 @@ from bridge.registry import open_world
 from bridge.roster import Roster
 from bridge.scenario import Scenario
 
-__all__ = ["Estimate", "EvaluationRow", "PolicyFactory", "evaluate"]
+__all__ = ["Estimate", "EvaluationRow", "PolicyFactory", "evaluate", "evaluation_row", "play"]
 
 PolicyFactory = Callable[[Roster], FleetPolicy]
 """Makes a policy for the environments that it will drive; a planner reads more of them than observations."""
@@ -77,25 +77,39 @@ def evaluate(
         WorldDiedError: A process that runs the world has ended.
         WorldTimeoutError: The world did not answer in time.
     """
+    played = play(scenario, policies, seed, num_episodes, training_seed=training_seed)
+    num_slots = sum(role.num_slots for role in open_world(scenario).spec.roles)
+    return [evaluation_row(name, results, num_slots) for name, results in played.items()]
+
+
+def play(
+    scenario: Scenario,
+    policies: Mapping[str, PolicyFactory],
+    seed: int,
+    num_episodes: int,
+    *,
+    training_seed: int | None = None,
+) -> dict[str, list[EpisodeResult]]:
+    """The episodes of each policy by name; arguments and errors as in :func:`evaluate`."""
     if seed == training_seed:
         raise ScenarioError(
             f"evaluation: eval_seed: expected a seed that was never trained on, got {seed}, the seed of the training. "
             "Choose another one."
         )
     world = open_world(scenario)
-    rows = []
+    played = {}
     for name, factory in policies.items():
         # A roster of its own for each: nothing that a policy leaves behind reaches the next one.
         roster = world.roster(min(num_episodes, _MAX_ENVS))
         try:
-            results = run_episodes(roster, factory(roster), seed=seed, num_episodes=num_episodes)
+            played[name] = run_episodes(roster, factory(roster), seed=seed, num_episodes=num_episodes)
         finally:
             roster.close()
-        rows.append(_row(name, results, sum(role.num_slots for role in world.spec.roles)))
-    return rows
+    return played
 
 
-def _row(name: str, results: list[EpisodeResult], num_slots: int) -> EvaluationRow:
+def evaluation_row(name: str, results: list[EpisodeResult], num_slots: int) -> EvaluationRow:
+    """Means over the episodes of one policy, one at least; ``num_slots`` robots of all roles."""
     totals = [sum(part.total for part in result.returns.values()) for result in results]
     figures = {
         "return_sum": totals,

@@ -18,6 +18,7 @@ from bridge.warehouse.validation import check_warehouse
 if TYPE_CHECKING:
     from pettingzoo import ParallelEnv
 
+    from bridge.planners.bound import ThroughputBound
     from bridge.warehouse.simulator import WarehouseSimulator
 
 __all__ = ["WarehouseConfig", "WarehouseWorld"]
@@ -65,6 +66,12 @@ class WarehouseWorld:
     def planners(self) -> dict[str, PolicyFactory]:
         """PIBT, where robots move from cell to cell."""
         return {"pibt": _pibt} if self._config.drive.kind == "grid" else {}
+
+    def throughput_bound(self) -> ThroughputBound:
+        """How much could be delivered at most; see :func:`bridge.planners.bound.throughput_bound`."""
+        from bridge.planners.bound import throughput_bound
+
+        return throughput_bound(self._config, self._layout)
 
     def parallel_env(self, render_mode: str | None = None) -> ParallelEnv[str, Any, Any]:
         """One warehouse behind PettingZoo's parallel API; robots that left come back at the next reset.

@@ -99,7 +99,7 @@ def rewrite(path: Path, **changes: Any) -> None:
 def test_loading_raises_when_the_version_is_another(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "latest.npz", checkpoint())
     rewrite(tmp_path / "latest.npz", version=99)
-    with pytest.raises(CheckpointError, match=f"of version {CHECKPOINT_VERSION}, got 'agv-bridge checkpoint' of version 99"):
+    with pytest.raises(CheckpointError, match=f"of version {CHECKPOINT_VERSION}, got .* of version 99"):
         load_checkpoint(tmp_path / "latest.npz")
 
 

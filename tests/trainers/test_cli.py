@@ -60,6 +60,10 @@ def test_cli_train_writes_a_run_that_the_other_commands_take(trained: Path) -> N
     evaluated = run_cli("evaluate", run, cwd=trained)
     assert evaluated.returncode == 0, evaluated.stderr
     assert all(policy in evaluated.stdout for policy in ("random", "trained", "pibt"))
+    across = run_cli("evaluate", run, "--seeds", "5,6", "--fleet", "2", "--episodes", "1", cwd=trained)
+    assert across.returncode == 0, across.stderr
+    assert "efficiency" in across.stdout
+    assert (trained / run / "evaluation_across.csv").is_file()
     exported = run_cli("export", run, cwd=trained)
     assert exported.returncode == 0, exported.stderr
     assert (trained / run / "export" / "carrier.onnx").is_file()

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from itertools import combinations
+
 import numpy as np
 import pytest
 
-from bridge.errors import SpecMismatchError
+from bridge.adapters.warehouse import WarehouseWorld
 from bridge.planners.bound import throughput_bound
+from bridge.planners.cut import crossings_per_step
+from bridge.planners.straight_ways import straight_ways
+from bridge.registry import open_world
+from bridge.scenario import load_scenario, shipped_scenarios
 from bridge.warehouse.config import TaskConfig, WarehouseConfig
-from bridge.warehouse.layout import Layout
+from bridge.warehouse.layout import Layout, distances_from
 from bridge.warehouse.simulator import WarehouseSimulator
 
 CORRIDOR = ["P..S.....E", ".........."]
@@ -44,7 +52,7 @@ def test_throughput_bound_lets_the_dearest_transports_wait() -> None:
 
 def test_throughput_bound_is_one_robot_per_step_and_station_when_the_fleet_is_large() -> None:
     fleet = ({"role": "carrier", "count": 19},)
-    bound = throughput_bound(*_config(["S.E......."] * 2, fleet=fleet, episode_steps=1000))
+    bound = throughput_bound(*_config(["SE........"] * 2, fleet=fleet, episode_steps=1000))
     assert bound.stations_per_h == 2 * 3600
     assert bound.deliveries_per_h == bound.stations_per_h
 
@@ -69,6 +77,130 @@ def test_throughput_bound_is_almost_reached_by_a_single_robot_that_drives_straig
     assert 0.97 * bound < metrics["deliveries_per_h"] <= bound
 
 
-def test_throughput_bound_refuses_robots_that_drive() -> None:
-    with pytest.raises(SpecMismatchError, match=r"throughput_bound: expected drive 'grid', got 'differential'\."):
-        throughput_bound(*_config(CORRIDOR, drive={"kind": "differential"}))
+def test_throughput_bound_counts_the_narrowest_place_there_and_back() -> None:
+    # Four pick-ups and four deliveries, but a door of one cell.
+    rows = ["S.#.E", "S.#.E", "S...E", "S.#.E"]
+    fleet = ({"role": "carrier", "count": 8},)
+    bound = throughput_bound(*_config(rows, fleet=fleet, episode_steps=100_000))
+    assert bound.cut_per_h == pytest.approx(3600 / 2, rel=1e-3)
+    wide = throughput_bound(*_config([row.replace("#", ".") for row in rows], fleet=fleet, episode_steps=100_000))
+    assert wide.cut_per_h == pytest.approx(4 * 3600 / 2, rel=1e-3)
+    # Where robots leave the floor and come back anywhere, no way back is needed.
+    contact = {"rule": "despawn"}
+    gone = throughput_bound(*_config(rows, fleet=fleet, contact=contact, episode_steps=100_000))
+    assert gone.cut_per_h == pytest.approx(3600, rel=1e-3)
+
+
+def test_throughput_bound_lets_a_station_serve_both_ways_in_one_step() -> None:
+    bound = throughput_bound(*_config(["SE", ".."], episode_steps=100_000))
+    assert bound.cut_per_h == pytest.approx(3600, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_crossings_per_step_equals_the_smallest_cut_found_by_trying_all(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = rng.choice(list("...#"), (3, 4))
+    cells.flat[rng.choice(12, 4, replace=False)] = list("SSEE")
+    layout = Layout.from_drawing(["".join(row) for row in cells], 1.0, "test")
+    weights = np.ones(12)
+    weights[layout.pickups] = weights[layout.deliveries] = 2
+    free = np.flatnonzero(~layout.blocked.ravel())
+
+    def connected(removed: set[int]) -> bool:
+        for cell in layout.pickups:
+            if int(cell) in removed:
+                continue
+            blocked = layout.blocked.copy()
+            blocked.flat[list(removed)] = True
+            reached = distances_from(replace(layout, blocked=blocked), int(cell))
+            if any(reached[d] >= 0 and int(d) not in removed for d in layout.deliveries):
+                return True
+        return False
+
+    smallest = min(
+        sum(weights[cell] for cell in chosen)
+        for size in range(len(free) + 1)
+        for chosen in combinations(free.tolist(), size)
+        if size <= 4 and not connected(set(chosen))
+    )
+    assert crossings_per_step(layout, 2) == smallest
+
+
+def test_straight_ways_go_around_racks_along_their_corners() -> None:
+    layout = Layout.from_drawing(["S.....", "..##..", "..##.E"], 2.0, "test")
+    ways = straight_ways(layout, layout.pickups, layout.deliveries)
+    around = math.hypot(3.5, 0.5) + math.hypot(1.5, 1.5)
+    assert ways[0, 0] == pytest.approx(2.0 * around)
+    open_floor = Layout.from_drawing(["S.....", "......", ".....E"], 2.0, "test")
+    assert straight_ways(open_floor, open_floor.pickups, open_floor.deliveries)[0, 0] == pytest.approx(
+        2.0 * math.hypot(5, 2)
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_straight_ways_are_between_the_straight_line_and_the_path_over_cells(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = rng.choice(list("....#"), (9, 9))
+    cells[0, 0], cells[8, 8], cells[0, 8] = "S", "E", "E"
+    layout = Layout.from_drawing(["".join(row) for row in cells], 1.0, "test")
+    ways = straight_ways(layout, layout.pickups, layout.deliveries)[0]
+    steps = distances_from(layout, int(layout.pickups[0]))[layout.deliveries]
+    for way, path, straight in zip(ways, steps, (8.0, math.hypot(8, 8)), strict=True):
+        assert way >= straight - 1e-9
+        assert path < 0 or way <= path + 1e-9
+
+
+def test_throughput_bound_of_differential_drive_is_the_way_between_the_discs_of_stations_at_full_speed() -> None:
+    # 6 m to the delivery and 3 m from the parking place, less the discs of 0.6 m around both ends, at 1.5 m/s.
+    bound = throughput_bound(*_config(CORRIDOR, drive={"kind": "differential"}, episode_steps=100_000))
+    assert bound.mean_transport_s == pytest.approx((4.8 + 1.8) / 1.5)
+    assert bound.fleet_per_h == pytest.approx(3600 / bound.mean_transport_s, rel=1e-3)
+    assert bound.cut_per_h == math.inf
+
+
+def _charged(**battery: object) -> tuple[dict[str, object], ...]:
+    return ({"role": "carrier", "count": 1, "battery": battery},)
+
+
+def test_throughput_bound_lets_robots_drive_no_longer_than_their_batteries() -> None:
+    drains = {"drain_idle_per_h": 1.0, "drain_moving_per_h": 3.0, "initial_min": 0.5, "initial_max": 0.5}
+    hour = {"episode_steps": 3600}
+    assert throughput_bound(*_config(CORRIDOR, **hour)).availability == 1.0
+    empty = throughput_bound(*_config(CORRIDOR, fleet=_charged(**drains), **hour))
+    assert empty.availability == pytest.approx(0.5 / 4.0)
+    charging = {**drains, "charging": {"rate_per_h": 2.0}}
+    assert throughput_bound(*_config(CORRIDOR, fleet=_charged(**charging), **hour)).availability == pytest.approx(
+        (0.5 + 2.0) / (2.0 + 4.0)
+    )
+    # In the long run a robot drives for 1 / (1 + drain / gain) of the time.
+    long = throughput_bound(*_config(CORRIDOR, fleet=_charged(**charging), episode_steps=3_600_000))
+    assert long.availability == pytest.approx(1 / (1 + 4.0 / 2.0), rel=1e-3)
+
+
+def test_throughput_bound_grants_what_began_before_the_warm_up_ended() -> None:
+    cold = throughput_bound(*_config(CORRIDOR, episode_steps=200))
+    warm = throughput_bound(*_config(CORRIDOR, episode_steps=300, metrics={"warm_up_s": 100.0}))
+    # The same window; a robot may come into it one cell before its delivery.
+    assert cold.fleet_per_h < warm.fleet_per_h <= cold.fleet_per_h + 3600 / 200
+
+
+def test_throughput_bound_lets_an_operator_carry_robots_that_are_stuck() -> None:
+    rows = ["P" + "." * 38 + "S", "E" + "." * 39]
+    relocated = {"deadlock": {"resolve": "relocate", "cycle_s": 10.0}}
+    # To the delivery in one step from the parking place, instead of forty.
+    loaded_s = throughput_bound(*_config(rows)).mean_transport_s - 39
+    assert loaded_s == 40
+    assert throughput_bound(*_config(rows, **relocated)).mean_transport_s == 39 + 10 + 1
+
+
+def _shipped_warehouses() -> list[str]:
+    loaded = {name: load_scenario(path) for name, path in shipped_scenarios().items()}
+    return [name for name, scenario in loaded.items() if isinstance(scenario.config, WarehouseConfig)]
+
+
+@pytest.mark.parametrize("name", _shipped_warehouses())
+def test_throughput_bound_of_shipped_warehouses_is_finite(name: str) -> None:
+    world = open_world(load_scenario(name))
+    assert isinstance(world, WarehouseWorld)
+    bound = world.throughput_bound()
+    assert 0.0 < bound.deliveries_per_h < math.inf

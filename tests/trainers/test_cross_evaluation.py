@@ -1,0 +1,120 @@
+"""A trained policy across scenarios, fleets and seeds, beside planners and the bound."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from bridge.errors import ScenarioError, SpecMismatchError
+from bridge.scenario import Scenario, load_scenario
+from trainers import train, train_config
+from trainers.cross_evaluation import evaluate_across
+from trainers.cross_report import CrossRow, cross_table
+from trainers.evaluation import evaluate
+
+FLOOR = "  layout:\n    grid: |\n      P.P.P.P.\n      ........\n      E.##.##S\n      ..##.##.\n      E......S\n"
+TINY: dict[str, Any] = {
+    "num_envs": 2, "rollout_steps": 8, "updates": 1, "hidden_sizes": [8], "torch_threads": 1, "agent_id": False,
+    "eval_episodes": 3,
+}  # fmt: skip
+
+
+def write(folder: Path, name: str, body: str) -> Scenario:
+    file = folder / f"{name}.yaml"
+    file.write_text(f"schema: 1\nworld: warehouse\nwarehouse:\n{FLOOR}{body}")
+    return load_scenario(file)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a short training and a second scenario."""
+    path = tmp_path_factory.mktemp("across")
+    trained = write(path, "trained", "  fleet: [{role: carrier, count: 3}]\n  episode_steps: 60\n")
+    write(path, "poisson", "  fleet: [{role: carrier, count: 2}]\n  episode_steps: 60\n  tasks: {arrival: poisson}\n")
+    train(trained, train_config(trained, TINY), path / "run")
+    return path
+
+
+def select(rows: Sequence[CrossRow], **wanted: Any) -> list[CrossRow]:
+    return [
+        row
+        for row in rows
+        if all((row.result.policy if key == "policy" else getattr(row, key)) == value for key, value in wanted.items())
+    ]
+
+
+def test_evaluate_across_plays_every_scenario_fleet_seed_and_policy(folder: Path) -> None:
+    scenarios = [load_scenario(folder / f"{name}.yaml") for name in ("trained", "poisson")]
+    across = evaluate_across(folder / "run", scenarios, seeds=(11, 12), fleets=(2, 4))
+    assert [(row.scenario, row.num_robots, row.result.policy) for row in across.rows] == [
+        (scenario, robots, policy)
+        for scenario in ("trained", "poisson")
+        for robots in (2, 4)
+        for policy in dict.fromkeys(row.result.policy for row in across.rows)
+    ]
+    assert {"random", "trained", "pibt"} <= {row.result.policy for row in across.rows}
+    assert all(row.result.num_episodes == 6 for row in across.rows)
+    for row in select(across.rows, policy="pibt"):
+        assert row.efficiency is not None
+        assert 0.3 < row.efficiency.mean <= 1.0
+    few, many = (select(across.rows, scenario="trained", policy="pibt", num_robots=n)[0] for n in (2, 4))
+    assert few.bound is not None
+    assert many.bound is not None
+    assert few.bound.fleet_per_h < many.bound.fleet_per_h
+    assert few.throughput is not None
+    assert many.throughput is not None
+    assert few.throughput.mean < many.throughput.mean
+    lines = list(csv.DictReader(across.csv_file.read_text().splitlines()))
+    means = [row.throughput.mean for row in across.rows if row.throughput is not None]
+    assert [float(line["deliveries_per_h"]) for line in lines] == means
+    assert float(lines[0]["bound_per_h"]) == min(float(lines[0][f"bound_{p}_per_h"]) for p in ("fleet", "cut"))
+    assert across.plot_file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_evaluate_across_takes_the_means_over_the_episodes_of_all_seeds(folder: Path) -> None:
+    from bridge.policy import RandomPolicy
+
+    scenario = load_scenario(folder / "trained.yaml")
+    across = evaluate_across(folder / "run", seeds=(11, 12), num_episodes=2)
+    single = [
+        evaluate(scenario, {"random": lambda roster: RandomPolicy(roster.spec, 1_000_000)}, seed=seed, num_episodes=2)
+        for seed in (11, 12)
+    ]
+    mean = sum(rows[0].figures["return_sum"].mean for rows in single) / 2
+    row = select(across.rows, policy="random")[0]
+    assert row.num_robots == 3
+    assert row.result.figures["return_sum"].mean == pytest.approx(mean)
+
+
+def test_evaluate_across_refuses_the_training_seed_twice_the_same_and_fleets_without_room(folder: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"expected a seed that was never trained on, got 1"):
+        evaluate_across(folder / "run", seeds=(1,), num_episodes=1)
+    with pytest.raises(ScenarioError, match=r"seeds: expected distinct seeds, got 5, 5\."):
+        evaluate_across(folder / "run", seeds=(5, 5))
+    with pytest.raises(ScenarioError, match=r"fleet: expected at most 28 robots .*got 29"):
+        evaluate_across(folder / "run", fleets=(29,))
+
+
+def test_evaluate_across_names_the_block_when_a_scenario_looks_different(folder: Path) -> None:
+    other = write(folder, "other", "  fleet: [{role: carrier, count: 3}]\n  observation: [{block: self}]\n")
+    with pytest.raises(SpecMismatchError, match=r"observation block 1: expected 'target'.*got no block"):
+        evaluate_across(folder / "run", [other])
+
+
+def test_cross_table_shows_efficiency_and_bound(folder: Path) -> None:
+    console = Console(width=200, record=True, quiet=False, file=(folder / "table.txt").open("w"))
+    rows = evaluate_across(folder / "run", num_episodes=1).rows
+    console.print(cross_table(rows))
+    text = console.export_text()
+    assert "efficiency" in text
+    for row in rows:
+        assert row.efficiency is not None
+        assert math.isnan(row.efficiency.half_width)
+        assert str(row.efficiency) in text
+    console.file.close()

@@ -1,0 +1,141 @@
+"""Table, CSV and picture of an evaluation across scenarios, fleets and seeds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from bridge.planners.bound import ThroughputBound
+from trainers.checkpoint import write_atomically
+from trainers.evaluation import Estimate, EvaluationRow
+
+__all__ = ["THROUGHPUT", "CrossRow", "cross_table", "plot_across", "write_cross_csv"]
+
+THROUGHPUT = "deliveries_per_h"
+"""The figure that the bound bounds."""
+
+_SHOWN = (THROUGHPUT, "collisions", "blocked_moves", "deadlocks", "waiting_share", "return_mean")
+_BOUND_PARTS = ("fleet_per_h", "stations_per_h", "cut_per_h", "arrivals_per_h")
+
+
+@dataclass(frozen=True)
+class CrossRow:
+    """What one policy reached with one fleet in one scenario, over all seeds.
+
+    Attributes:
+        scenario: Name of the scenario.
+        num_robots: Size of the fleet.
+        result: Means over the episodes of all seeds.
+        bound: What could be delivered at most; None where the world does not know.
+    """
+
+    scenario: str
+    num_robots: int
+    result: EvaluationRow
+    bound: ThroughputBound | None
+
+    @property
+    def throughput(self) -> Estimate | None:
+        """Deliveries per hour; None in a world without."""
+        return self.result.figures.get(THROUGHPUT)
+
+    @property
+    def efficiency(self) -> Estimate | None:
+        """Throughput over its bound: 1 is the most that anything could reach; None without a bound."""
+        if self.throughput is None or self.bound is None:
+            return None
+        bound = self.bound.deliveries_per_h
+        return Estimate(self.throughput.mean / bound, self.throughput.half_width / bound)
+
+
+def cross_table(rows: Sequence[CrossRow]) -> Table:
+    """One line per scenario, fleet and policy: efficiency and the most telling figures."""
+    shown = [name for name in _SHOWN if any(name in row.result.figures for row in rows)]
+    table = Table(title="evaluation on episodes that were never trained on; efficiency = deliveries / bound")
+    for column in ("scenario", "robots", "policy", "efficiency", "bound/h", *shown):
+        table.add_column(column, justify="left" if column in ("scenario", "policy") else "right")
+    for before, row in zip([None, *rows], rows, strict=False):
+        if before is not None and (before.scenario, before.num_robots) != (row.scenario, row.num_robots):
+            table.add_section()
+        table.add_row(
+            row.scenario,
+            str(row.num_robots),
+            row.result.policy,
+            "-" if row.efficiency is None else str(row.efficiency),
+            "-" if row.bound is None else f"{row.bound.deliveries_per_h:.4g}",
+            *(str(row.result.figures[name]) if name in row.result.figures else "-" for name in shown),
+        )
+    return table
+
+
+def write_cross_csv(rows: Sequence[CrossRow], path: Path) -> None:
+    """One line per scenario, fleet and policy; ``<figure>`` and ``<figure>_ci95`` (half width), the bound's parts."""
+    names = list(dict.fromkeys(name for row in rows for name in row.result.figures))
+    text = io.StringIO()
+    writer = csv.writer(text)
+    head = ["scenario", "robots", "policy", "episodes", "efficiency", "efficiency_ci95", "bound_per_h"]
+    head += [f"bound_{part}" for part in _BOUND_PARTS]
+    writer.writerow([*head, *(column for name in names for column in (name, f"{name}_ci95"))])
+    for row in rows:
+        cells: list[Any] = [row.scenario, row.num_robots, row.result.policy, row.result.num_episodes]
+        cells += _columns(row.efficiency)
+        cells.append("" if row.bound is None else row.bound.deliveries_per_h)
+        cells += ["" if row.bound is None else getattr(row.bound, part) for part in _BOUND_PARTS]
+        for name in names:
+            cells += _columns(row.result.figures.get(name))
+        writer.writerow(cells)
+    with write_atomically(path) as file:
+        file.write(text.getvalue().encode())
+
+
+def plot_across(rows: Sequence[CrossRow], path: Path) -> None:
+    """A PNG with a column per scenario: throughput with its bound above, efficiency below, over the fleet's size.
+
+    In a world without deliveries the return of all robots stands for throughput.
+    """
+    scenarios = list(dict.fromkeys(row.scenario for row in rows))
+    figure = Figure(figsize=(4.2 * len(scenarios) + 0.5, 6.4), layout="constrained")
+    for column, name in enumerate(scenarios, 1):
+        of_scenario = [row for row in rows if row.scenario == name]
+        above = figure.add_subplot(2, len(scenarios), column)
+        below = figure.add_subplot(2, len(scenarios), len(scenarios) + column)
+        _plot_panel(above, of_scenario, efficiency=False)
+        _plot_panel(below, of_scenario, efficiency=True)
+        above.set_title(name, fontsize=10)
+        above.set_ylabel(THROUGHPUT if of_scenario[0].throughput is not None else "return_sum", fontsize=8)
+        below.set_ylabel("efficiency", fontsize=8)
+        below.set_ylim(0.0, 1.05)
+        below.set_xlabel("robots", fontsize=8)
+        above.legend(fontsize=7)
+    with write_atomically(path) as file:
+        figure.savefig(file, format="png", dpi=120)
+
+
+def _plot_panel(axes: Axes, rows: Sequence[CrossRow], *, efficiency: bool) -> None:
+    axes.tick_params(labelsize=8)
+    axes.grid(alpha=0.3)
+    for policy in dict.fromkeys(row.result.policy for row in rows):
+        points = []
+        for row in rows:
+            value = row.efficiency if efficiency else row.throughput or row.result.figures["return_sum"]
+            if row.result.policy == policy and value is not None:
+                points.append((row.num_robots, value.mean, 0.0 if math.isnan(value.half_width) else value.half_width))
+        if points:
+            sizes, means, widths = zip(*sorted(points), strict=True)
+            axes.errorbar(sizes, means, yerr=widths, marker="o", markersize=4, capsize=3, linewidth=1.2, label=policy)
+    bounds = sorted({(row.num_robots, row.bound.deliveries_per_h) for row in rows if row.bound is not None})
+    if bounds and not efficiency:
+        axes.plot(*zip(*bounds, strict=True), linestyle="--", color="#444444", linewidth=1.2, marker="_", label="bound")
+
+
+def _columns(estimate: Estimate | None) -> list[Any]:
+    return ["", ""] if estimate is None else [estimate.mean, estimate.half_width]
