@@ -75,7 +75,11 @@ class PibtPolicy:
             self._moves,
         )
         for role, place in view.role_slices.items():
-            arrays.roles[role].discrete_actions[..., 0] = self._moves[:, place]
+            actions = arrays.roles[role]
+            # Robots that also speak say zeros, or the first symbol.
+            actions.discrete_actions[..., 1:] = 0
+            actions.continuous_actions[:] = 0.0
+            actions.discrete_actions[..., 0] = self._moves[:, place]
 
 
 @kernel

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from bridge.warehouse.config_communication import CommunicationConfig, MessagesBlock
 from bridge.warehouse.config_monitoring import DeadlockConfig, MetricsConfig
 from bridge.warehouse.config_work import BatteryConfig, ChargingConfig, ServiceConfig, TaskConfig
 from bridge.warehouse.section import Section
@@ -130,7 +131,8 @@ class NeighboursBlock(Section):
 
 
 BlockConfig = Annotated[
-    SelfBlock | TargetBlock | PathBlock | WindowBlock | LidarBlock | NeighboursBlock, Field(discriminator="block")
+    SelfBlock | TargetBlock | PathBlock | WindowBlock | LidarBlock | NeighboursBlock | MessagesBlock,
+    Field(discriminator="block"),
 ]
 
 
@@ -183,6 +185,9 @@ class WarehouseConfig(Section):
     )
     reward: RewardConfig = Field(default_factory=RewardConfig, description="Reward terms.")
     contact: ContactConfig = Field(default_factory=ContactConfig, description="Contact rule.")
+    communication: CommunicationConfig | None = Field(
+        None, description="Messages between robots, as part of their actions; null: none."
+    )
     deadlock: DeadlockConfig | None = Field(
         default_factory=DeadlockConfig, description="Detection of robots that are stuck; null: none."
     )
@@ -215,6 +220,15 @@ class WarehouseConfig(Section):
     def charges(self) -> bool:
         """Some robots use the chargers."""
         return any(role.battery.charging is not None for role in self.fleet)
+
+    @model_validator(mode="after")
+    def _messages_are_sent_and_heard(self) -> Self:
+        heard = any(block.block == "messages" for block in self.observation)
+        if heard and self.communication is None:
+            raise ValueError("expected communication with the block 'messages', got none. Add `communication: {}`.")
+        if not heard and self.communication is not None:
+            raise ValueError("expected a block 'messages' with communication, got none: nobody would hear anything.")
+        return self
 
     @property
     def num_robots(self) -> int:

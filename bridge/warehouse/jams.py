@@ -187,7 +187,7 @@ def _note_progress(fleet: Fleet, jams: Jams, env: int, robot: int) -> bool:
         jams.stalled[env, robot] = 0
     else:
         jams.stalled[env, robot] += 1
-    return left > 0
+    return bool(left > 0)
 
 
 @kernel_part

@@ -42,6 +42,9 @@ class Purpose(IntEnum):
     RESPAWN = 6
     RELOCATION = 7
     SERVICE = 8
+    MESSAGE_LOSS = 9
+    MESSAGE_LATENCY = 10
+    MESSAGE_BURST = 11
 
 
 @lean_kernel

@@ -21,6 +21,7 @@ from bridge.warehouse.floor import make_floor
 from bridge.warehouse.jam_watch import JamWatch
 from bridge.warehouse.jams import Jams
 from bridge.warehouse.layout import Layout
+from bridge.warehouse.messages import Inbox
 from bridge.warehouse.metrics import (
     add_to_tally,
     clear_tally,
@@ -32,6 +33,7 @@ from bridge.warehouse.metrics import (
 from bridge.warehouse.motion_differential import drive_differential, make_cell_lists, make_limits
 from bridge.warehouse.motion_grid import make_grid_scratch, move_on_grid
 from bridge.warehouse.observation import mask_blocked_moves
+from bridge.warehouse.radio import Radio
 from bridge.warehouse.random_streams import Purpose, stream_keys
 from bridge.warehouse.reward import make_terms, pay_rewards, start_potentials
 from bridge.warehouse.robots_view import RobotsView
@@ -102,6 +104,11 @@ class WarehouseSimulator(RobotsView):
         self._clock = make_clock(config.metrics.warm_up_s, config.episode_steps, self._step_s)
         self._robot_metrics = robot_metric_values(self._tally, np.ones(num_envs, np.bool_), self._clock)
         self._watch = JamWatch(config, layout, num_envs, self._step_s)
+        self._radio: Radio | None = None
+        if config.communication is not None:
+            self._radio = Radio(config, self._spec, self._floor, num_envs, self._step_s)
+        # The first branch; what follows in an action mask is no move.
+        self._num_moves = 0 if self._limits is not None else self._spec.roles[0].action.discrete_branches[0]
         self._grid_scratch = make_grid_scratch(layout.blocked.size, num_robots)
         self._cell_lists = make_cell_lists(layout.blocked.size, num_robots)
         self._places = np.zeros_like(self._floor.start_cells)
@@ -225,6 +232,11 @@ class WarehouseSimulator(RobotsView):
         return self._watch.jams
 
     @property
+    def inbox(self) -> Inbox | None:
+        """Messages that robots sent and have; None where the scenario has no communication."""
+        return None if self._radio is None else self._radio.inbox
+
+    @property
     def robot_metrics(self) -> NDArray[np.float64]:
         """(E, N, len(ROBOT_METRICS)) float64, figures of each robot in the episode that ended last; a copy."""
         return self._robot_metrics.copy()
@@ -239,17 +251,22 @@ class WarehouseSimulator(RobotsView):
         for role, values, slots in self._roles:
             asked = values.decision_mask
             if self._limits is None:
-                wrong = take_moves(values.discrete_actions, asked, values.action_mask, slots.start, self._moves)
+                mask = values.action_mask[..., : self._num_moves]
+                wrong = take_moves(values.discrete_actions, asked, mask, slots.start, self._moves)
             else:
-                wrong = take_continuous(values.continuous_actions, asked, slots.start, self._commands)
+                wrong = take_continuous(values.continuous_actions[..., :2], asked, slots.start, self._commands)
             if wrong >= 0:
                 raise ActionError(self._describe_wrong_action(role, values, *divmod(wrong, role.num_slots)))
+            if self._radio is not None:
+                fault = self._radio.take(role, values, slots.start, self._steps)
+                if fault is not None:
+                    raise ActionError(f"WarehouseSimulator.step: {fault}")
 
     def _describe_wrong_action(self, role: RoleSpec, values: RoleArrays, env: int, slot: int) -> str:
         where = f"WarehouseSimulator.step: action of agent {role.agent_ids[slot]!r} in environment {self._envs[env]}"
         if self._limits is not None:
-            return f"{where}: expected 2 values in [-1, 1], got {values.continuous_actions[env, slot].tolist()}."
-        allowed = np.flatnonzero(values.action_mask[env, slot]).tolist()
+            return f"{where}: expected 2 values in [-1, 1], got {values.continuous_actions[env, slot, :2].tolist()}."
+        allowed = np.flatnonzero(values.action_mask[env, slot, : self._num_moves]).tolist()
         move = int(values.discrete_actions[env, slot, 0])
         return f"{where}: expected one of the allowed moves {allowed}, got {move}. Choose by the action mask."
 
@@ -290,6 +307,8 @@ class WarehouseSimulator(RobotsView):
                 feature.clear_figures(self._steps == self._clock.warm_up_steps)
         self._dispatch(self._all)
         self._watch.look(floor, fleet, pose, outcome, keys[Purpose.RELOCATION], self._steps)
+        if self._radio is not None:
+            self._radio.exchange(fleet, pose, outcome, keys, self._steps)
         pay_rewards(floor, fleet, pose, outcome, self._terms, self._rewards)
         add_to_tally(fleet, outcome, self._clock, self._steps, self._tally)
 
@@ -315,7 +334,7 @@ class WarehouseSimulator(RobotsView):
         if over.any():
             self._sensing.sort_robots(over)
             for _, values, slots in self._roles:
-                self._sensing.observe(slots.start, over, values.final_observations)
+                self._observe(slots.start, over, values.final_observations)
         if ended_early:
             for _, values, _ in self._roles:
                 values.final_observations[values.terminated] = values.observations[values.terminated]
@@ -323,8 +342,9 @@ class WarehouseSimulator(RobotsView):
     def _report_ended_episodes(self, over: Bool) -> None:
         self._sensing.write_state(self._steps, over, self._arrays.final_state)
         values = metric_values(self._tally, self._fleet, self._pool, self._steps, over, self._clock)
-        features = [feature.figures(over) for feature in self._features]
-        self._arrays.metrics[over] = np.concatenate([values, *self._watch.metric_values(over), *features], axis=1)
+        further = [*self._watch.metric_values(over), *(self._radio.metric_values(over) if self._radio else ())]
+        further += [feature.figures(over) for feature in self._features]
+        self._arrays.metrics[over] = np.concatenate([values, *further], axis=1)
         self._robot_metrics[over] = robot_metric_values(self._tally, over, self._clock)
 
     def _begin_episodes(self, envs: Bool) -> None:
@@ -335,6 +355,8 @@ class WarehouseSimulator(RobotsView):
         self._steps[envs] = 0
         clear_tally(self._tally, envs)
         self._watch.clear(envs)
+        if self._radio is not None:
+            self._radio.clear(envs)
         self._outcome.refused[envs] = False
         clear_tasks(self._fleet, self._pool, envs)
         place_fleet(
@@ -354,15 +376,23 @@ class WarehouseSimulator(RobotsView):
         self._dispatch(envs)
         start_potentials(self._floor, self._fleet, self._pose, self._terms, envs)
 
+    def _observe(self, first: int, envs: Bool, observations: NDArray[np.float32]) -> None:
+        """Write what the robots of one role see; see ``Sensing.observe``."""
+        self._sensing.observe(first, envs, observations)
+        if self._radio is not None:
+            self._radio.observe(self._fleet.alive, self._steps, first, envs, observations)
+
     def _publish(self, envs: Bool) -> None:
         """Write what robots see and which of them live."""
         self._sensing.sort_robots(envs)
         for _, values, slots in self._roles:
-            self._sensing.observe(slots.start, envs, values.observations)
+            self._observe(slots.start, envs, values.observations)
             values.agent_mask[:] = self._fleet.alive[:, slots]
             values.decision_mask[:] = values.agent_mask
             if self._config.mask_blocked_moves:
-                mask_blocked_moves(self._floor, self._fleet, slots.start, values.action_mask)
+                values.action_mask[..., self._num_moves :] = True
+                mask = values.action_mask[..., : self._num_moves]
+                mask_blocked_moves(self._floor, self._fleet, slots.start, mask)
             else:
                 values.action_mask[:] = True
         self._sensing.write_state(self._steps, envs, self._arrays.state)

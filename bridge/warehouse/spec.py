@@ -17,11 +17,13 @@ from bridge.warehouse.config import (
     WarehouseConfig,
     WindowBlock,
 )
+from bridge.warehouse.config_communication import CommunicationConfig, MessagesBlock
 from bridge.warehouse.features import feature_metrics
 from bridge.warehouse.jam_watch import JAM_METRICS
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.metrics import METRICS
 from bridge.warehouse.neighbours import NEIGHBOUR_FIELDS
+from bridge.warehouse.radio import MESSAGE_METRICS
 from bridge.warehouse.state import state_size
 from bridge.warehouse.view import MOVE_NAMES
 from bridge.warehouse.window import WINDOW_CHANNELS
@@ -51,11 +53,14 @@ def warehouse_spec(config: WarehouseConfig, layout: Layout) -> WorldSpec:
         action = ActionSpec(num_continuous=2, names=("forward_speed", "turn_rate"))
     else:
         action = ActionSpec(discrete_branches=(len(MOVE_NAMES),), names=("move",))
+    if config.communication is not None:
+        action = _with_message(action, config.communication)
     roles = tuple(
         RoleSpec(role.role, tuple(f"{role.role}_{slot}" for slot in range(role.count)), observation, action)
         for role in config.fleet
     )
-    metrics = (*METRICS, *(JAM_METRICS if config.deadlock else ()), *feature_metrics(config))
+    messages = MESSAGE_METRICS if config.communication else ()
+    metrics = (*METRICS, *(JAM_METRICS if config.deadlock else ()), *messages, *feature_metrics(config))
     return WorldSpec(roles, state_size(config.num_robots), metrics, seconds_per_step(config.drive))
 
 
@@ -89,6 +94,9 @@ def _block(block: BlockConfig, config: WarehouseConfig, turning: bool) -> Observ
             )
         case NeighboursBlock():
             return _neighbours_block(block, turning)
+        case MessagesBlock():
+            assert config.communication is not None, "WarehouseConfig refuses the block without communication"
+            return _messages_block(block, config.communication)
     assert_never(block)
 
 
@@ -159,3 +167,30 @@ def _neighbours_block(block: NeighboursBlock, turning: bool) -> ObservationBlock
         f"offset, {velocity} and direction of the shortest way in the body frame, load, and 1 if it has the right of "
         "way, -1 if not.",
     )
+
+
+def _messages_block(block: MessagesBlock, communication: CommunicationConfig) -> ObservationBlock:
+    parts = ("valid", "age", *(f"message_{index}" for index in range(communication.size)))
+    fields = tuple(f"{name}_{place}" for place in range(block.count) for name in parts)
+    said = "values" if communication.kind == "continuous" else "symbol (one-hot)"
+    return ObservationBlock(
+        "messages",
+        len(fields),
+        unit=f"{communication.hold_steps} steps",
+        low=-1.0,
+        high=1.0,
+        fields=fields,
+        description=f"The last message held of each of the {block.count} nearest robots within "
+        f"{communication.range_m:g} m, nearest first, zeros for none: 1 if there is one, its age over "
+        f"{communication.hold_steps} steps, its {said}.",
+    )
+
+
+def _with_message(action: ActionSpec, communication: CommunicationConfig) -> ActionSpec:
+    """The action of a robot that also speaks."""
+    moves, branches = action.names[: action.num_continuous], action.names[action.num_continuous :]
+    if communication.kind == "discrete":
+        sizes = (*action.discrete_branches, communication.size)
+        return ActionSpec(action.num_continuous, sizes, (*moves, *branches, "message"))
+    said = tuple(f"message_{index}" for index in range(communication.size))
+    return ActionSpec(action.num_continuous + communication.size, action.discrete_branches, (*moves, *said, *branches))
