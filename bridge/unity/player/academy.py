@@ -15,21 +15,22 @@ period above 1), and a step without anything to send makes no exchange.
 from __future__ import annotations
 
 import itertools
-import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.errors import UnityProtocolError
+from bridge.errors import AgvBridgeError, ScenarioError, UnityProtocolError
 from bridge.roster import Roster
 from bridge.unity.messages import COMMAND_RESET, InitializationOutput, RLOutput, UnityOutput
 from bridge.unity.player.agents import AgentRules, RoleAgents
 from bridge.unity.player.communicator import Communicator
 from bridge.unity.player.encoding import RoleEncoder
-from bridge.unity.player.faults import HANG_LIMIT_S, Fault
+from bridge.unity.player.faults import play_fault
 from bridge.unity.player.log import PlayerLog
 from bridge.unity.player.options import PlayerOptions
+from bridge.unity.player.reports import Reports
 from bridge.unity.player.scene import Scene
 from bridge.unity.player.side_channels import SideChannels
 
@@ -40,12 +41,13 @@ class Academy:
     """Runs all training areas against one trainer.
 
     Args:
-        roster: The simulator; environment ``e`` is training area ``e``.
+        roster: The simulator; environment ``e`` is training area ``e``. Closed by :meth:`close`.
         communicator: Connected to the trainer.
         channels: Has taken in the side channel data of the handshake.
         seed: Seed of the first reset, unless a side channel has brought one.
         options: What agents are like, behaviour at a reset, fault; fit for the roster's world.
         log: Where episodes are reported.
+        load: Makes the simulator of a scenario that the trainer sends as JSON; None refuses all.
     """
 
     def __init__(
@@ -56,34 +58,44 @@ class Academy:
         seed: int,
         options: PlayerOptions,
         log: PlayerLog,
+        load: Callable[[str], Roster] | None = None,
     ) -> None:
-        self._roster = roster
         self._communicator = communicator
         self._channels = channels
         self._seed = seed
         self._options = options
         self._log = log
-        self._scene = Scene(roster, options)
-        rules = AgentRules(group_share=options.group_reward, disables=options.despawn_as == "disable")
-        counter = itertools.count()
-        self._agents = [
-            RoleAgents(
-                role,
-                roster.arrays.roles[role.name],
-                RoleEncoder(role, self._scene.sensors(role)),
-                self._scene.requests(role),
-                rules,
-                counter,
-            )
-            for role in roster.spec.roles
-        ]  # in the order of the world's roles, which is the order of ids
-        self._first_steps = [options.late.get(role.name, 0) for role in roster.spec.roles]
+        self._load = load
+        self._reports = Reports(channels, options, log)
+        self._counter = itertools.count()
+        self._announced: set[str] = set()
         self._had_first_reset = False
         self._step_count = 0
         self._total_step_count = 0
         self._exchange_count = 0
-        self._episode_steps = np.zeros(roster.arrays.num_envs, np.int64)
         self._exit_code: int | None = None
+        self._set_scene(roster)
+
+    def _set_scene(self, roster: Roster) -> None:
+        """Put agents on the floor of a simulator that has not been reset; all of them are new."""
+        options, arrays = self._options, roster.arrays
+        self._roster = roster
+        self._is_fresh = True
+        self._scene = Scene(roster, options)
+        rules = AgentRules(group_share=options.group_reward, disables=options.despawn_as == "disable")
+        self._agents = [
+            RoleAgents(
+                role,
+                arrays.roles[role.name],
+                RoleEncoder(role, self._scene.sensors(role)),
+                self._scene.requests(role),
+                rules,
+                self._counter,
+            )
+            for role in roster.spec.roles
+        ]  # in the order of the world's roles, which is the order of ids
+        self._first_steps = [options.late.get(role.name, 0) for role in roster.spec.roles]
+        self._episode_steps = np.zeros(arrays.num_envs, np.int64)
 
     def run(self) -> int:
         """Step until one side quits.
@@ -98,6 +110,10 @@ class Academy:
         while self._exit_code is None:
             self.environment_step()
         return self._exit_code
+
+    def close(self) -> None:
+        """Close the simulator; may be called twice."""
+        self._roster.close()
 
     def environment_step(self) -> None:
         """One simulation step; see the module's docstring."""
@@ -116,13 +132,16 @@ class Academy:
 
     def _decide(self, output: Any, sent: list[RoleAgents]) -> bool:
         """Exchange messages; True if the trainer asked for a reset."""
+        self._reports.exchange(self._roster, self._agents)
+        output.side_channel = self._channels.take_outgoing()
         fault = self._options.fault
         if fault is not None and fault.step == self._exchange_count:
-            self._exit_code = self._play_fault(fault)
-            return False
+            self._exit_code = play_fault(fault, output, self._communicator, self._log)
+            if self._exit_code is not None:
+                return False
         self._exchange_count += 1
-        output.side_channel = self._channels.take_outgoing()
-        reply = self._communicator.exchange(UnityOutput(rl_output=output, rl_initialization_output=_news(sent)))
+        message = UnityOutput(rl_output=output, rl_initialization_output=self._news(sent))
+        reply = self._communicator.exchange(message)
         if reply is None:
             self._exit_code = 0
             return False
@@ -134,7 +153,7 @@ class Academy:
         return False
 
     def _receive_actions(self, actions: Any) -> None:
-        known = {agents.encoder.behavior_name for agents in self._agents if agents.announced}
+        known = self._announced
         for name in actions:
             if name not in known:
                 raise UnityProtocolError(
@@ -144,17 +163,39 @@ class Academy:
             agents.receive_actions(actions.get(agents.encoder.behavior_name))
 
     def _reset(self) -> None:
+        self._swap_scenario()
         seed = self._channels.take_seed()
-        if seed is None and not self._had_first_reset:
+        if seed is not None:
+            self._seed = seed
+        elif self._is_fresh:
             seed = self._seed
         self._had_first_reset = True
+        self._is_fresh = False
         self._step_count = 0
         self._episode_steps[:] = 0
         self._roster.reset(seed)
         self._scene.new_frame()
         for agents in self._agents:
             agents.on_reset()
-        self._log.write(f"Reset of {len(self._episode_steps)} areas" + (f", seed {seed}" if seed is not None else ""))
+        self._reports.reset(len(self._episode_steps), seed)
+
+    def _swap_scenario(self) -> None:
+        """Take or refuse the scenario that the trainer has sent, if it has: a new scene, whose agents are all new."""
+        request = self._channels.take_scenario()
+        if request is None:
+            return
+        try:
+            if self._load is None:
+                raise ScenarioError("scenario: expected none, got one. This player plays the scenario that it has.")
+            roster = self._load(request.text)
+        except AgvBridgeError as error:
+            self._log.write(f"Scenario {request.number} refused: {error}")
+            self._channels.answer_scenario(request.number, str(error))
+            return
+        self._roster.close()
+        self._set_scene(roster)
+        self._log.write(f"Scenario {request.number} taken.")
+        self._channels.answer_scenario(request.number, None)
 
     def _act(self) -> None:
         for agents in self._agents:
@@ -165,8 +206,8 @@ class Academy:
         for agents in self._agents:
             agents.on_step(group_rewards)
         self._episode_steps += 1
-        for area in np.flatnonzero(self._roster.arrays.episode_over).tolist():
-            self._report_episode(area)
+        self._reports.step(self._roster, self._episode_steps.tolist())
+        self._episode_steps[self._roster.arrays.episode_over] = 0
 
     def _group_rewards(self) -> NDArray[np.float64]:
         """(E,) float64, what each member of a group gets: the group's share, divided among its members.
@@ -183,34 +224,10 @@ class Academy:
                 members += agents.members.sum(axis=1)
         return self._options.group_reward * paid / np.maximum(members, 1.0)
 
-    def _report_episode(self, area: int) -> None:
-        """Send the figures of an ended episode with its terminals, and log them."""
-        values = self._roster.arrays.metrics[area].tolist()
-        figures = dict(zip(self._roster.spec.metric_names, values, strict=True))
-        for name, value in figures.items():
-            self._channels.send_statistic(f"episode/{area}/{name}", value)
-        text = ", ".join(f"{name} {value:.6g}" for name, value in figures.items())
-        self._log.write(f"Area {area}: episode ended after {self._episode_steps[area]} steps: {text}")
-        self._episode_steps[area] = 0
-
-    def _play_fault(self, fault: Fault) -> int:
-        if fault.kind == "hang":
-            self._log.write(f"Hanging on request at exchange {fault.step}.")
-            time.sleep(HANG_LIMIT_S)
-        elif fault.kind == "quit":
-            self._log.write(f"Quitting on request at exchange {fault.step}.")
-            self._communicator.say_goodbye()
-            return 0
-        elif fault.kind == "crash":
-            self._log.exception(RuntimeError(f"crash on request at exchange {fault.step}"))
-        return fault.exit_code
-
-
-def _news(sent: list[RoleAgents]) -> Any | None:
-    """The announcement of behaviors that speak for the first time, or None."""
-    new = [agents for agents in sent if not agents.announced]
-    if not new:
-        return None
-    for agents in new:
-        agents.announced = True
-    return InitializationOutput(brain_parameters=[agents.encoder.brain_parameters() for agents in new])
+    def _news(self, sent: list[RoleAgents]) -> Any | None:
+        """The announcement of behaviors that speak for the first time, or None."""
+        new = [agents.encoder for agents in sent if agents.encoder.behavior_name not in self._announced]
+        if not new:
+            return None
+        self._announced.update(encoder.behavior_name for encoder in new)
+        return InitializationOutput(brain_parameters=[encoder.brain_parameters() for encoder in new])

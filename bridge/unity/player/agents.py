@@ -65,8 +65,8 @@ class RoleAgents:
         rules: AgentRules,
         counter: Iterator[int],
     ) -> None:
+        self.name = role.name
         self.encoder = encoder
-        self.announced = False
         self.present = False
         self._role = role
         self._arrays = arrays
@@ -86,12 +86,18 @@ class RoleAgents:
         self._asked = np.zeros(slots, np.bool_)
         self._answered = np.zeros(slots, np.bool_)
         self._terminals: AgentInfos | None = None
+        self._newcomers: list[tuple[int, int, int]] = []
 
     @property
     def members(self) -> NDArray[np.bool_]:
         """(E, A) bool, agents that are enabled and so belong to their area's group."""
         members: NDArray[np.bool_] = self._ids != _NO_ID
         return members
+
+    def newcomers(self) -> list[tuple[int, int, int]]:
+        """Id, area and slot of the agents that were enabled since the last call."""
+        newcomers, self._newcomers = self._newcomers, []
+        return newcomers
 
     def appear(self) -> None:
         """Enable the agents; before, the role's robots stand still and nobody hears of them."""
@@ -195,6 +201,7 @@ class RoleAgents:
         if not born.any():
             return
         self._ids[born] = [next(self._counter) for _ in range(int(born.sum()))]
+        self._newcomers += zip(self._ids[born].tolist(), *(axis.tolist() for axis in np.nonzero(born)), strict=True)
         self._rewards[born] = 0.0
         self._group_rewards[born] = 0.0
         self._clear_actions(born)

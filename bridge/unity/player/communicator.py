@@ -120,6 +120,15 @@ class Communicator:
             return None
         return reply.unity_input.rl_input
 
+    def send_bytes(self, data: bytes) -> None:
+        """Send anything at all in place of a message, and wait until the trainer has dealt with it."""
+        call = self._channel.unary_unary(EXCHANGE_METHOD)  # no serializers: bytes as they are
+        try:
+            call(data)
+        except grpc.RpcError as error:
+            # Expected: what a trainer makes of bytes that are no message is its business.
+            self._log.write(f"The trainer refused the call ({_code(error).name}).")
+
     def say_goodbye(self) -> None:
         """Tell the trainer that the player quits."""
         message = UnityMessage(header=Header(status=STATUS_QUIT))

@@ -56,6 +56,8 @@ class PlayerOptions:
         visual: A picture of the floor around each robot, as one more sensor.
         buffer_neighbours: Number of robots in a buffer sensor of the nearest robots; 0 for no such sensor.
         goal_signal: Observation block that is sent once more as a goal signal, or None.
+        announce: ``roster``: which robot each agent is; ``state``: the global state of each area; sent on
+            the side channels of these names, which trainers other than agv-bridge do not know.
         echo: Side channel whose messages are sent back as they came, or None.
         act_after_reset: Whether robots still carry out one (zero or old) action in the step in which a
             RESET arrives. The C# package calls ``OnActionReceived`` there; scenes that guard against
@@ -81,6 +83,7 @@ class PlayerOptions:
     visual: VisualOptions | None = None
     buffer_neighbours: int = 0
     goal_signal: str | None = None
+    announce: frozenset[str] = frozenset()
     echo: UUID | None = None
     act_after_reset: bool = False
     package_version: str = PACKAGE_VERSION
@@ -123,6 +126,7 @@ def parse_options(arguments: Sequence[str]) -> PlayerOptions:
         visual=_visual(values.get("--visual")),
         buffer_neighbours=_at_least(1, values, "--buffer-neighbours") or 0,
         goal_signal=values.get("--goal-signal"),
+        announce=_announced(values.get("--announce")),
         echo=_channel(values.get("--echo")),
         act_after_reset="--act-after-reset" in switches,
         package_version=values.get("--package-version", PACKAGE_VERSION),
@@ -146,6 +150,7 @@ _WITH_VALUE = (
     "--visual",
     "--buffer-neighbours",
     "--goal-signal",
+    "--announce",
     "--echo",
     "--package-version",
     "--communication-version",
@@ -258,6 +263,13 @@ def _visual(text: str | None) -> VisualOptions | None:
         wanted = f"WIDTHxHEIGHT, WIDTHxHEIGHT:png or WIDTHxHEIGHT:raw with 1 to {_MAX_PIXELS} pixels an edge"
         raise _refused("--visual", wanted, text)
     return VisualOptions(int(match[1]), int(match[2]), png=match[3] != "raw")
+
+
+def _announced(text: str | None) -> frozenset[str]:
+    names = frozenset(text.split(",") if text is not None else ())
+    if not names <= {"roster", "state"}:
+        raise _refused("--announce", "'roster', 'state' or 'roster,state'", text)
+    return names
 
 
 def _channel(text: str | None) -> UUID | None:

@@ -13,6 +13,7 @@ from importlib.metadata import version
 
 from bridge.errors import AgvBridgeError, ScenarioError
 from bridge.registry import open_world
+from bridge.roster import Roster
 from bridge.scenario import load_scenario
 from bridge.unity.player.academy import Academy
 from bridge.unity.player.build import write_build
@@ -21,6 +22,7 @@ from bridge.unity.player.log import PlayerLog
 from bridge.unity.player.options import PlayerOptions, parse_options, without_options
 from bridge.unity.player.scene import require_fitting
 from bridge.unity.player.side_channels import SideChannels
+from bridge.unity.player.swap import world_of
 
 __all__ = ["main", "run_player"]
 
@@ -102,12 +104,17 @@ def _play(options: PlayerOptions, port: int, log: PlayerLog) -> int:
         channels.process(first_input.side_channel)
         num_areas = options.num_areas or max(settings.num_areas, 1)
         roster = world.roster(num_areas, first_env=options.first_env)
+        # The protocol's seed is a signed 32-bit integer, the simulator's is not negative.
+        seed = settings.seed & 0xFFFFFFFF
+
+        def load(text: str) -> Roster:
+            return world_of(text, world.spec, options).roster(num_areas, first_env=options.first_env)
+
+        academy = Academy(roster, communicator, channels, seed, options, log, load)
         try:
-            # The protocol's seed is a signed 32-bit integer, the simulator's is not negative.
-            seed = settings.seed & 0xFFFFFFFF
-            return Academy(roster, communicator, channels, seed, options, log).run()
+            return academy.run()
         finally:
-            roster.close()
+            academy.close()
     except KeyboardInterrupt:
         communicator.say_goodbye()
         return 130

@@ -38,9 +38,10 @@ class RawTrainer:
     def __init__(self) -> None:
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.parse: Callable[[bytes], Any] = messages.UnityMessage.FromString
         handler = grpc.unary_unary_rpc_method_handler(
             self._exchange,
-            request_deserializer=messages.UnityMessage.FromString,
+            request_deserializer=lambda data: self.parse(data),
             response_serializer=messages.UnityMessage.SerializeToString,
         )
         self._server = grpc.server(ThreadPoolExecutor(2))

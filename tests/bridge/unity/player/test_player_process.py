@@ -283,6 +283,6 @@ def test_player_process_hangs_on_request(
 ) -> None:
     player = start_player("--scenario", str(small_scenario), "--mlagents-port", str(trainer.port), "--fault", "hang@0")
     trainer.shake_hands()
-    wait_for_log("Hanging on request at exchange 0.")
+    wait_for_log("Fault on request at exchange 0: hang")
     assert player.poll() is None
     assert trainer.is_idle()
