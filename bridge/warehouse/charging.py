@@ -24,7 +24,7 @@ from bridge.jit import kernel_part, lean_kernel
 from bridge.specs import MetricSpec
 from bridge.warehouse.arrival import has_arrived
 from bridge.warehouse.config import WarehouseConfig
-from bridge.warehouse.feature import Feature, Parts
+from bridge.warehouse.feature import OFF_CHARGING, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool, Traits
 from bridge.warehouse.floor import Floor
 
@@ -139,7 +139,7 @@ class Charging(Feature):
 
     def begin(self, envs: Bool) -> None:
         """See :class:`Feature`."""
-        self._parts.fleet.off_duty[envs] = False
+        self._parts.fleet.off_duty[envs] &= ~OFF_CHARGING
         self._state.charger[envs] = -1
         self._state.charging[envs] = False
         self._state.empty[envs] = False
@@ -211,7 +211,7 @@ def charge_robots(
                 # ``serve`` has released what it kept.
                 state.charger[env, robot] = -1
                 state.empty[env, robot] = False
-                fleet.off_duty[env, robot] = False
+                fleet.off_duty[env, robot] &= ~OFF_CHARGING
                 continue
             _count(fleet, outcome, traits, rules, state, env, robot)
             charger = state.charger[env, robot]
@@ -225,7 +225,7 @@ def charge_robots(
                 pool.claimed[env, charger] = False
                 state.charger[env, robot] = -1
                 fleet.goal[env, robot] = -1
-                fleet.off_duty[env, robot] = False
+                fleet.off_duty[env, robot] &= ~OFF_CHARGING
 
 
 @kernel_part
@@ -244,7 +244,7 @@ def _count(
         sums[_ENERGY] += drained * rules.energy_wh[robot]
     state.empty[env, robot] = charge <= 0.0
     sums[_DELIVERIES] += served == 2
-    sums[_WAITING] += fleet.off_duty[env, robot] and state.charger[env, robot] < 0
+    sums[_WAITING] += fleet.off_duty[env, robot] & OFF_CHARGING != 0 and state.charger[env, robot] < 0
     sums[_ALIVE] += 1.0
     sums[_MIN_CHARGE] = min(sums[_MIN_CHARGE], charge)
 
@@ -269,9 +269,9 @@ def send_to_chargers(
         if not envs[env]:
             continue
         for robot in range(num_robots):
-            idle = fleet.alive[env, robot] and fleet.pickup[env, robot] < 0 and not fleet.off_duty[env, robot]
+            idle = fleet.alive[env, robot] and fleet.pickup[env, robot] < 0 and fleet.off_duty[env, robot] == 0
             if idle and fleet.charge[env, robot] < rules.below[robot]:
-                fleet.off_duty[env, robot] = True
+                fleet.off_duty[env, robot] |= OFF_CHARGING
                 state.since[env, robot] = steps[env]
         while True:
             robot = _next_in_queue(fleet, state, env)
@@ -292,7 +292,7 @@ def _next_in_queue(fleet: Fleet, state: ChargeState, env: int) -> int:
     """The robot that has been off duty without a charger for longest, or -1."""
     best = -1
     for robot in range(fleet.cell.shape[1]):
-        waits = fleet.off_duty[env, robot] and state.charger[env, robot] < 0
+        waits = fleet.off_duty[env, robot] & OFF_CHARGING != 0 and state.charger[env, robot] < 0
         if waits and (best < 0 or state.since[env, robot] < state.since[env, best]):
             best = robot
     return best

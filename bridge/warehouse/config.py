@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from bridge.warehouse.config_communication import CommunicationConfig, MessagesBlock
 from bridge.warehouse.config_monitoring import DeadlockConfig, MetricsConfig
-from bridge.warehouse.config_work import BatteryConfig, ChargingConfig, ServiceConfig, TaskConfig
+from bridge.warehouse.config_work import BatteryConfig, ChargingConfig, ServiceConfig, TaskConfig, TransportConfig
 from bridge.warehouse.section import Section
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "ServiceConfig",
     "TargetBlock",
     "TaskConfig",
+    "TransportConfig",
     "WarehouseConfig",
     "WindowBlock",
 ]

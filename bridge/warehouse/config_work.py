@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from bridge.warehouse.section import Section
 
-__all__ = ["BatteryConfig", "ChargingConfig", "ServiceConfig", "TaskConfig"]
+__all__ = ["BatteryConfig", "ChargingConfig", "ServiceConfig", "TaskConfig", "TransportConfig"]
 
 
 class ChargingConfig(Section):
@@ -62,17 +62,64 @@ class ServiceConfig(Section):
     )
 
 
+Cell = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+
+
+class TransportConfig(Section):
+    """One task of a list."""
+
+    pickups: tuple[Cell, ...] = Field(
+        min_length=1, max_length=16, description="Cells [row, column] where it is fetched, one after the other."
+    )
+    delivery: Cell = Field(description="Cell [row, column] where it is brought.")
+    release_s: float = Field(0.0, ge=0, description="Time of the episode at which it arrives in s.")
+
+
 class TaskConfig(Section):
     """The stream of transports: fetch a load at a pick-up, bring it to a delivery."""
 
-    arrival: Literal["backlog", "poisson"] = Field(
-        "backlog", description="backlog: `open` tasks always wait; poisson: tasks arrive at `rate_per_h`."
+    arrival: Literal["backlog", "poisson", "list"] = Field(
+        "backlog",
+        description="backlog: `open` tasks always wait; poisson: tasks arrive at `rate_per_h`; list: `transports`.",
+    )
+    transports: tuple[TransportConfig, ...] = Field(
+        (), max_length=100_000, description="list only: the tasks; row 0 is the top of the drawing, column 0 its left."
+    )
+    errands: int = Field(
+        1, ge=1, le=16, description="Pick-ups that each task visits, one after the other, before its delivery."
+    )
+    timeout_s: float | None = Field(
+        None, gt=0, description="A task that its robot has not begun to fetch in this time in s goes back; null: never."
+    )
+    idle_yield_s: float | None = Field(
+        None,
+        gt=0,
+        description="An idle robot that has blocked others for this time in s is sent to another parking place; "
+        "null: never.",
     )
     open: int = Field(8, ge=1, le=10_000, description="Tasks that wait unassigned (poisson: at most).")
     rate_per_h: float = Field(600.0, gt=0, description="Mean arrivals per hour (poisson only).")
-    dispatch: Literal["nearest"] = Field(
-        "nearest", description="An idle robot takes the task with the nearest pick-up."
+    dispatch: Literal["nearest", "fifo"] = Field(
+        "nearest",
+        description="nearest: an idle robot takes the task with the nearest pick-up; fifo: the oldest task goes to "
+        "the nearest idle robot.",
     )
     service: ServiceConfig | None = Field(
         None, description="Time that stations take; null: none, and any number of robots at once."
     )
+
+    @model_validator(mode="after")
+    def _list_has_transports(self) -> Self:
+        if (self.arrival == "list") != bool(self.transports):
+            raise ValueError(
+                f"expected transports with arrival 'list' and only there, got arrival {self.arrival!r} and "
+                f"{len(self.transports)} transports."
+            )
+        if self.arrival == "list" and self.errands != 1:
+            raise ValueError(f"expected errands 1 with arrival 'list', got {self.errands}. State pickups instead.")
+        return self
+
+    @property
+    def has_errands(self) -> bool:
+        """Some task visits more than one pick-up."""
+        return self.errands > 1 or any(len(task.pickups) > 1 for task in self.transports)

@@ -14,12 +14,16 @@ from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool, Traits
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.layout import Layout
 
-__all__ = ["HELD_SERVED", "Feature", "Parts"]
+__all__ = ["HELD_SERVED", "OFF_CHARGING", "OFF_RESTING", "Feature", "Parts"]
 
 Bool = NDArray[np.bool_]
 
 # Bits of ``Fleet.held``.
 HELD_SERVED: Final = 1
+
+# Bits of ``Fleet.off_duty``.
+OFF_CHARGING: Final = 1
+OFF_RESTING: Final = 2
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from bridge.specs import MetricSpec
 from bridge.warehouse.charging import CHARGING_METRICS, Charging
 from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.errands import Errands
 from bridge.warehouse.feature import Feature, Parts
 from bridge.warehouse.service import SERVICE_METRICS, Service
+from bridge.warehouse.timeouts import TIMEOUT_METRICS, Timeouts
+from bridge.warehouse.yielding import YIELD_METRICS, Yielding
 
 __all__ = ["feature_metrics", "holds_robots", "make_features"]
 
@@ -16,6 +19,10 @@ def feature_metrics(config: WarehouseConfig) -> tuple[MetricSpec, ...]:
     metrics: tuple[MetricSpec, ...] = ()
     if config.tasks.service is not None:
         metrics += SERVICE_METRICS
+    if config.tasks.timeout_s is not None:
+        metrics += TIMEOUT_METRICS
+    if config.tasks.idle_yield_s is not None:
+        metrics += YIELD_METRICS
     if config.charges:
         metrics += CHARGING_METRICS
     return metrics
@@ -24,8 +31,15 @@ def feature_metrics(config: WarehouseConfig) -> tuple[MetricSpec, ...]:
 def make_features(parts: Parts) -> tuple[Feature, ...]:
     """The features that a scenario uses, in the order in which they act."""
     features: list[Feature] = []
-    if parts.config.tasks.service is not None:
-        features.append(Service(parts, parts.config.tasks.service))
+    tasks = parts.config.tasks
+    if tasks.service is not None:
+        features.append(Service(parts, tasks.service))
+    if tasks.has_errands:
+        features.append(Errands(parts))
+    if tasks.timeout_s is not None:
+        features.append(Timeouts(parts, tasks.timeout_s))
+    if tasks.idle_yield_s is not None:
+        features.append(Yielding(parts, tasks.idle_yield_s))
     if parts.config.charges:
         features.append(Charging(parts))
     return tuple(features)

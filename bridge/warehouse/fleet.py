@@ -74,7 +74,9 @@ class Fleet(NamedTuple):
         released: int32, step of the episode in which the task arrived.
         age: int32, steps since the task was assigned.
         waiting: int32, steps since the robot last reached a pick-up or delivery; 0 without a task.
-        off_duty: bool, takes no task at present.
+        origin: int32, goal of the first pick-up of the task; ``pickup`` without further errands.
+        errand: int32, pick-ups of the task that are done; stays 0 without further errands.
+        off_duty: int32, bits for the reasons why it takes no task at present; 0 for none.
         in_service: bool, is at its station and has to stay there before it is done.
         held: int32, bits for the reasons why it stands whatever it is told; 0 for none.
         route: int32, packed route entry (see ``floor``) of the current goal; 0 without a goal.
@@ -95,7 +97,9 @@ class Fleet(NamedTuple):
     released: Int32
     age: Int32
     waiting: Int32
-    off_duty: Bool
+    origin: Int32
+    errand: Int32
+    off_duty: Int32
     in_service: Bool
     held: Int32
     route: Int32
@@ -186,7 +190,7 @@ def make_pose(num_envs: int, num_robots: int) -> Pose:
 def make_fleet(num_envs: int, num_robots: int) -> Fleet:
     """Robots that are not on the floor yet."""
     dtypes: dict[str, type[np.generic]] = {"alive": np.bool_, "loaded": np.bool_}
-    dtypes |= {"off_duty": np.bool_, "in_service": np.bool_}
+    dtypes["in_service"] = np.bool_
     dtypes |= {"charge": np.float32, "way_x": np.float64, "way_y": np.float64, "potential": np.float64}
     return Fleet(**{name: np.zeros((num_envs, num_robots), dtypes.get(name, np.int32)) for name in Fleet._fields})
 

@@ -45,6 +45,7 @@ class Purpose(IntEnum):
     MESSAGE_LOSS = 9
     MESSAGE_LATENCY = 10
     MESSAGE_BURST = 11
+    ERRAND = 12
 
 
 @lean_kernel

@@ -41,6 +41,7 @@ from bridge.warehouse.sensing import Sensing
 from bridge.warehouse.spawn import bring_back, place_fleet
 from bridge.warehouse.spec import seconds_per_step, warehouse_spec
 from bridge.warehouse.tasks import clear_tasks, dispatch, make_stream, serve
+from bridge.warehouse.transports import pool_size
 
 __all__ = ["WarehouseSimulator"]
 
@@ -90,7 +91,7 @@ class WarehouseSimulator(RobotsView):
         num_robots = config.num_robots
         self._floor = make_floor(layout)
         self._traits = make_traits(config, self._step_s)
-        self._stream = make_stream(config.tasks, self._step_s)
+        self._stream = make_stream(config.tasks, self._step_s, layout)
         self._terms = make_terms(config.reward)
         drive = config.drive
         self._limits = make_limits(drive) if isinstance(drive, DifferentialDriveConfig) else None
@@ -99,7 +100,7 @@ class WarehouseSimulator(RobotsView):
         self._fleet = make_fleet(num_envs, num_robots)
         self._pose = make_pose(num_envs, num_robots)
         self._outcome = make_outcome(num_envs, num_robots)
-        self._pool = make_pool(num_envs, config.tasks.open, num_robots, len(self._floor.goal_cell))
+        self._pool = make_pool(num_envs, pool_size(config.tasks), num_robots, len(self._floor.goal_cell))
         self._tally = make_tally(num_envs, num_robots, config.episode_steps)
         self._clock = make_clock(config.metrics.warm_up_s, config.episode_steps, self._step_s)
         self._robot_metrics = robot_metric_values(self._tally, np.ones(num_envs, np.bool_), self._clock)

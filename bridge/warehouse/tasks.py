@@ -33,29 +33,66 @@ from bridge.warehouse.arrival import has_arrived
 from bridge.warehouse.config import TaskConfig
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool
 from bridge.warehouse.floor import Floor
+from bridge.warehouse.layout import Layout
 from bridge.warehouse.random_streams import uniform
+from bridge.warehouse.transports import listed_deliveries, listed_pickups, listed_release_steps
 
-__all__ = ["DELIVERED", "PICKED_UP", "TaskStream", "clear_tasks", "dispatch", "look_up_routes", "make_stream", "serve"]
+__all__ = [
+    "DELIVERED",
+    "PICKED_UP",
+    "TaskStream",
+    "clear_tasks",
+    "dispatch",
+    "give_back_task",
+    "look_up_routes",
+    "make_stream",
+    "serve",
+]
 
 UInt64 = NDArray[np.uint64]
 Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
+
+_NO_TASKS: Final = np.zeros(0, np.int32)
 
 PICKED_UP: Final = 1
 DELIVERED: Final = 2
 
 
 class TaskStream(NamedTuple):
-    """How tasks arrive: ``open`` wait at most; ``mean`` arrivals per step, or -1.0 to fill up."""
+    """How tasks arrive and who gets them.
+
+    Attributes:
+        open: Tasks that wait at most.
+        mean: Arrivals per step, or -1.0 to fill up.
+        oldest_first: The oldest task is given to the nearest robot, instead of the nearest to each robot.
+        pickups: (tasks,) int32, goals of listed tasks; empty unless tasks are listed.
+        deliveries: (tasks,) int32, likewise.
+        release_steps: (tasks,) int32, ascending, step in which each of them arrives.
+    """
 
     open: int
     mean: float
+    oldest_first: bool = False
+    pickups: Int32 = _NO_TASKS
+    deliveries: Int32 = _NO_TASKS
+    release_steps: Int32 = _NO_TASKS
 
 
-def make_stream(tasks: TaskConfig, step_s: float) -> TaskStream:
+def make_stream(tasks: TaskConfig, step_s: float, layout: Layout) -> TaskStream:
     """The stream of a scenario whose steps last ``step_s``."""
+    oldest_first = tasks.dispatch == "fifo"
+    if tasks.arrival == "list":
+        return TaskStream(
+            open=0,
+            mean=-1.0,
+            oldest_first=oldest_first,
+            pickups=np.ascontiguousarray(listed_pickups(tasks, layout)[:, 0]),
+            deliveries=listed_deliveries(tasks, layout),
+            release_steps=listed_release_steps(tasks, step_s),
+        )
     mean = tasks.rate_per_h * step_s / 3600.0 if tasks.arrival == "poisson" else -1.0
-    return TaskStream(tasks.open, float(mean))
+    return TaskStream(tasks.open, float(mean), oldest_first)
 
 
 @lean_kernel
@@ -106,21 +143,30 @@ def _drop_task(fleet: Fleet, env: int, robot: int) -> None:
     fleet.goal[env, robot] = -1
     fleet.pickup[env, robot] = -1
     fleet.delivery[env, robot] = -1
+    fleet.errand[env, robot] = 0
     fleet.age[env, robot] = 0
     fleet.waiting[env, robot] = 0
+
+
+@kernel_part
+def give_back_task(fleet: Fleet, pool: TaskPool, env: int, robot: int) -> None:
+    """Let the task of a robot wait again, as it was; also part of the kernel of ``timeouts``."""
+    slot = pool.num_waiting[env]
+    pool.pickup[env, slot] = fleet.origin[env, robot]
+    pool.delivery[env, slot] = fleet.delivery[env, robot]
+    pool.number[env, slot] = fleet.number[env, robot]
+    pool.released[env, slot] = fleet.released[env, robot]
+    pool.num_waiting[env] += 1
+    _drop_task(fleet, env, robot)
 
 
 @kernel_part
 def _leave(fleet: Fleet, pool: TaskPool, env: int, robot: int) -> None:
     fleet.alive[env, robot] = False
     if fleet.pickup[env, robot] >= 0:
-        slot = pool.num_waiting[env]
-        pool.pickup[env, slot] = fleet.pickup[env, robot]
-        pool.delivery[env, slot] = fleet.delivery[env, robot]
-        pool.number[env, slot] = fleet.number[env, robot]
-        pool.released[env, slot] = fleet.released[env, robot]
-        pool.num_waiting[env] += 1
-    elif fleet.goal[env, robot] >= 0:
+        give_back_task(fleet, pool, env, robot)
+        return
+    if fleet.goal[env, robot] >= 0:
         pool.claimed[env, fleet.goal[env, robot]] = False
     _drop_task(fleet, env, robot)
 
@@ -169,11 +215,16 @@ def dispatch(
         arriving = max(stream.open - pool.num_waiting[env], 0)
         if stream.mean >= 0.0:
             arriving = _poisson(stream.mean, uniform(arrival_keys[env], int(steps[env])), arriving)
-        _add_tasks(floor, pool, task_keys[env], env, arriving, steps[env])
+        if len(stream.release_steps) > 0:
+            _release_tasks(stream, pool, env, steps[env])
+        else:
+            _add_tasks(floor, pool, task_keys[env], env, arriving, steps[env])
+        if stream.oldest_first:
+            _give_oldest_first(floor, fleet, pool, stream, task_keys[env], env, steps[env])
         for robot in range(num_robots):
             if fleet.alive[env, robot] and fleet.pickup[env, robot] < 0:
-                if pool.num_waiting[env] > 0 and not fleet.off_duty[env, robot]:
-                    _take_nearest(floor, fleet, pool, env, robot)
+                if pool.num_waiting[env] > 0 and fleet.off_duty[env, robot] == 0:
+                    _take(fleet, pool, env, robot, _nearest_task(floor, fleet, pool, env, robot))
                     if stream.mean < 0.0:
                         _add_tasks(floor, pool, task_keys[env], env, stream.open - pool.num_waiting[env], steps[env])
                 elif fleet.goal[env, robot] < 0:
@@ -240,7 +291,46 @@ def _add_tasks(floor: Floor, pool: TaskPool, key: np.uint64, env: int, number: i
 
 
 @kernel_part
-def _take_nearest(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: int) -> None:
+def _release_tasks(stream: TaskStream, pool: TaskPool, env: int, step: int) -> None:
+    """Let the listed tasks arrive that are due."""
+    number = int(pool.drawn[env])
+    while number < len(stream.release_steps) and stream.release_steps[number] <= step:
+        slot = pool.num_waiting[env]
+        pool.pickup[env, slot] = stream.pickups[number]
+        pool.delivery[env, slot] = stream.deliveries[number]
+        pool.number[env, slot] = number
+        pool.released[env, slot] = step
+        pool.num_waiting[env] += 1
+        number += 1
+    pool.drawn[env] = number
+
+
+@kernel_part
+def _give_oldest_first(
+    floor: Floor, fleet: Fleet, pool: TaskPool, stream: TaskStream, key: np.uint64, env: int, step: int
+) -> None:
+    """Task after task, the oldest first, to the free robot with the shortest way; the lower slot among equals."""
+    while pool.num_waiting[env] > 0:
+        oldest = 0
+        for slot in range(1, pool.num_waiting[env]):
+            if pool.number[env, slot] < pool.number[env, oldest]:
+                oldest = slot
+        best = -1
+        best_length = np.int64(1) << 62
+        for robot in range(fleet.cell.shape[1]):
+            if fleet.alive[env, robot] and fleet.pickup[env, robot] < 0 and fleet.off_duty[env, robot] == 0:
+                length = np.int64(floor.routes[pool.pickup[env, oldest], fleet.cell[env, robot]]) >> 4
+                if length < best_length:
+                    best, best_length = robot, length
+        if best < 0:
+            break
+        _take(fleet, pool, env, best, oldest)
+        if stream.mean < 0.0:
+            _add_tasks(floor, pool, key, env, stream.open - pool.num_waiting[env], step)
+
+
+@kernel_part
+def _nearest_task(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: int) -> int:
     cell = fleet.cell[env, robot]
     best = 0
     best_length = np.int64(1) << 62
@@ -249,9 +339,16 @@ def _take_nearest(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: i
         older = length == best_length and pool.number[env, slot] < pool.number[env, best]
         if length < best_length or older:
             best, best_length = slot, length
+    return best
+
+
+@kernel_part
+def _take(fleet: Fleet, pool: TaskPool, env: int, robot: int, best: int) -> None:
+    """Give a waiting task to a robot."""
     if fleet.goal[env, robot] >= 0:
         pool.claimed[env, fleet.goal[env, robot]] = False
     fleet.pickup[env, robot] = pool.pickup[env, best]
+    fleet.origin[env, robot] = pool.pickup[env, best]
     fleet.delivery[env, robot] = pool.delivery[env, best]
     fleet.number[env, robot] = pool.number[env, best]
     fleet.released[env, robot] = pool.released[env, best]

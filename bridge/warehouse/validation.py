@@ -29,6 +29,7 @@ def check_warehouse(config: WarehouseConfig, layout: Layout, where: str) -> None
     """
     faults = [*_station_faults(layout), *_reach_faults(layout), *_start_faults(config, layout)]
     faults += _charger_faults(config, layout)
+    faults += _transport_faults(config, layout)
     if isinstance(config.drive, DifferentialDriveConfig):
         faults += _drive_faults(config, config.drive, layout)
     if faults:
@@ -98,6 +99,19 @@ def _charger_faults(config: WarehouseConfig, layout: Layout) -> Iterator[str]:
         yield "layout: expected a charger for the robots that charge, got none. Mark a free cell with 'C'."
     if shared := _listed(layout, np.intersect1d(layout.chargers, layout.parking)):
         yield f"layout: expected no charger on a parking place, got one at {shared}. Robots that wait would block it."
+
+
+def _transport_faults(config: WarehouseConfig, layout: Layout) -> Iterator[str]:
+    """Listed tasks start and end at stations."""
+    for index, task in enumerate(config.tasks.transports):
+        named = [("pickups", "pick-up", layout.pickups, place) for place in task.pickups]
+        for key, kind, stations, (row, column) in [*named, ("delivery", "delivery", layout.deliveries, task.delivery)]:
+            inside = row < layout.height and column < layout.width
+            if not inside or row * layout.width + column not in stations:
+                yield (
+                    f"tasks.transports[{index}].{key}: expected the row and column of a {kind}, got "
+                    f"[{row}, {column}]. The first {kind} is at {_listed(layout, stations[:1]) or 'none'}."
+                )
 
 
 def _drive_faults(config: WarehouseConfig, drive: DifferentialDriveConfig, layout: Layout) -> Iterator[str]:

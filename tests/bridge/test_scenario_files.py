@@ -207,7 +207,7 @@ def test_load_scenario_names_key_and_remedy_when_a_value_is_wrong(
         ),
         (
             "tasks: {arrival: backlogs}",
-            r"tasks\.arrival: expected one of backlog, poisson, got 'backlogs'\. Did you mean",
+            r"tasks\.arrival: expected one of backlog, poisson, list, got 'backlogs'\. Did you mean",
         ),
         (
             "mask_blocked_moves: 1",

@@ -118,7 +118,7 @@ def test_dispatch_poisson_arrivals_have_the_stated_mean_and_variance(make_scene:
     scene = make_scene(CORRIDOR, 1)
     scene.place(0, 0, 12)
     scene.fleet.alive[0, 0] = False
-    stream = make_stream(TaskConfig(arrival="poisson", rate_per_h=5400.0, open=50), 1.0)
+    stream = make_stream(TaskConfig(arrival="poisson", rate_per_h=5400.0, open=50), 1.0, scene.layout)
     assert stream.mean == 1.5
     arrivals = []
     for step in range(4000):

@@ -1,0 +1,152 @@
+"""Idle robots that stand in the way are sent elsewhere.
+
+A robot without a task blocks another one if that one has a task, stands, and
+has its next cell on the shortest way taken by the idle one. An idle robot that
+has blocked anyone for ``idle_yield_s`` without a break is sent to the nearest
+other parking place that nobody has, the lowest cell among equals, if there is
+one. Its target changes; who drives it is still the policy.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.jit import kernel_part, lean_kernel
+from bridge.specs import MetricSpec
+from bridge.warehouse.feature import Feature, Parts
+from bridge.warehouse.fleet import Fleet, Outcome, TaskPool
+from bridge.warehouse.floor import Floor
+
+__all__ = ["YIELD_METRICS", "YieldState", "Yielding", "make_yield_state", "send_away"]
+
+Bool = NDArray[np.bool_]
+
+YIELD_METRICS: Final = (
+    MetricSpec("blocked_by_idle_s", "time of robots with a task that an idle robot blocked, in s", False),
+    MetricSpec("idle_yields", "idle robots that were sent away because they blocked others", None),
+)
+
+_STANDING_M: Final = 1e-3
+
+
+class YieldState(NamedTuple):
+    """Who blocks whom.
+
+    Attributes:
+        idle_at: (cells,) int32, scratch: idle robot in each cell; -1 for none, also between calls.
+        presses: (N,) bool, scratch: the robot blocks another one.
+        steps: (E, N) int32, steps that each robot has blocked others without a break.
+        blocked: (E,) int64, steps of robots that were blocked.
+        yields: (E,) int64, robots sent away.
+    """
+
+    idle_at: NDArray[np.int32]
+    presses: Bool
+    steps: NDArray[np.int32]
+    blocked: NDArray[np.int64]
+    yields: NDArray[np.int64]
+
+
+def make_yield_state(num_envs: int, num_robots: int, num_cells: int) -> YieldState:
+    """Nobody blocks anyone."""
+    return YieldState(
+        idle_at=np.full(num_cells, -1, np.int32),
+        presses=np.zeros(num_robots, np.bool_),
+        steps=np.zeros((num_envs, num_robots), np.int32),
+        blocked=np.zeros(num_envs, np.int64),
+        yields=np.zeros(num_envs, np.int64),
+    )
+
+
+class Yielding(Feature):
+    """Sends idle robots out of the way."""
+
+    def __init__(self, parts: Parts, idle_yield_s: float) -> None:
+        self._parts = parts
+        self._limit = max(int(np.ceil(idle_yield_s / parts.step_s - 1e-9)), 1)
+        num_envs, num_robots = parts.fleet.cell.shape
+        self._state = make_yield_state(num_envs, num_robots, parts.floor.blocked.size)
+
+    def begin(self, envs: Bool) -> None:
+        """See :class:`Feature`."""
+        self._state.steps[envs] = 0
+        self.clear_figures(envs)
+
+    def after_service(self) -> None:
+        """See :class:`Feature`."""
+        parts = self._parts
+        send_away(parts.floor, parts.fleet, parts.outcome, parts.pool, self._state, self._limit)
+
+    def clear_figures(self, envs: Bool) -> None:
+        """See :class:`Feature`."""
+        self._state.blocked[envs] = 0
+        self._state.yields[envs] = 0
+
+    def figures(self, envs: Bool) -> NDArray[np.float64]:
+        """See :class:`Feature`; in the order of ``YIELD_METRICS``."""
+        return np.stack([self._state.blocked[envs] * self._parts.step_s, self._state.yields[envs]], axis=1)
+
+
+@lean_kernel
+def send_away(
+    floor: Floor, fleet: Fleet, outcome: Outcome, pool: TaskPool, state: YieldState, limit_steps: int
+) -> None:
+    """Count who blocks whom, and send idle robots away that have blocked others for too long.
+
+    Args:
+        floor: The floor plan.
+        fleet: ``goal`` is written for robots that are sent away.
+        outcome: ``moved_m`` of the step.
+        pool: ``claimed`` follows the goals.
+        state: Advanced.
+        limit_steps: Steps of blocking after which a robot is sent away.
+    """
+    num_envs, num_robots = fleet.cell.shape
+    for env in range(num_envs):
+        for robot in range(num_robots):
+            state.presses[robot] = False
+            if _is_idle(fleet, env, robot):
+                state.idle_at[fleet.cell[env, robot]] = robot
+        for robot in range(num_robots):
+            works = fleet.alive[env, robot] and fleet.pickup[env, robot] >= 0 and fleet.age[env, robot] > 0
+            if works and outcome.served[env, robot] == 0 and outcome.moved_m[env, robot] < _STANDING_M:
+                column = int(fleet.way_x[env, robot] / floor.cell_size_m)
+                row = floor.height - 1 - int(fleet.way_y[env, robot] / floor.cell_size_m)
+                other = state.idle_at[row * floor.width + column]
+                if other >= 0:
+                    state.presses[other] = True
+                    state.blocked[env] += 1
+        for robot in range(num_robots):
+            if _is_idle(fleet, env, robot):
+                state.idle_at[fleet.cell[env, robot]] = -1
+            state.steps[env, robot] = state.steps[env, robot] + 1 if state.presses[robot] else 0
+            if state.steps[env, robot] >= limit_steps:
+                place = _other_parking(floor, fleet, pool, env, robot)
+                if place >= 0:
+                    if fleet.goal[env, robot] >= 0:
+                        pool.claimed[env, fleet.goal[env, robot]] = False
+                    pool.claimed[env, place] = True
+                    fleet.goal[env, robot] = place
+                    state.steps[env, robot] = 0
+                    state.yields[env] += 1
+
+
+@kernel_part
+def _is_idle(fleet: Fleet, env: int, robot: int) -> bool:
+    """On the floor without a task, and not on its way to a charger."""
+    return bool(fleet.alive[env, robot] and fleet.pickup[env, robot] < 0 and fleet.off_duty[env, robot] == 0)
+
+
+@kernel_part
+def _other_parking(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: int) -> int:
+    best = -1
+    best_length = np.int64(1) << 62
+    cell = fleet.cell[env, robot]
+    for place in floor.parking:
+        length = np.int64(floor.routes[place, cell]) >> 4
+        if floor.goal_cell[place] != cell and not pool.claimed[env, place] and length < best_length:
+            best, best_length = int(place), length
+    return best
