@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from bridge.warehouse.config_communication import CommunicationConfig, MessagesBlock
 from bridge.warehouse.config_monitoring import DeadlockConfig, MetricsConfig
+from bridge.warehouse.config_randomisation import RandomisationConfig
 from bridge.warehouse.config_work import BatteryConfig, ChargingConfig, ServiceConfig, TaskConfig, TransportConfig
 from bridge.warehouse.section import Section
 
@@ -189,6 +190,9 @@ class WarehouseConfig(Section):
     communication: CommunicationConfig | None = Field(
         None, description="Messages between robots, as part of their actions; null: none."
     )
+    randomisation: RandomisationConfig | None = Field(
+        None, description="What differs between episodes besides starts and tasks, and disturbs robots; null: nothing."
+    )
     deadlock: DeadlockConfig | None = Field(
         default_factory=DeadlockConfig, description="Detection of robots that are stuck; null: none."
     )
@@ -229,6 +233,22 @@ class WarehouseConfig(Section):
             raise ValueError("expected communication with the block 'messages', got none. Add `communication: {}`.")
         if not heard and self.communication is not None:
             raise ValueError("expected a block 'messages' with communication, got none: nobody would hear anything.")
+        return self
+
+    @model_validator(mode="after")
+    def _randomisation_fits(self) -> Self:
+        random = self.randomisation
+        if random is None:
+            return self
+        blocks = {block.block for block in self.observation}
+        if self.drive.kind == "grid" and min(random.min_speed_factor, random.min_traction_factor) < 1:
+            raise ValueError("expected no min_speed_factor or min_traction_factor with drive 'grid', got one.")
+        if max(random.lidar_noise_m, random.lidar_dropout) > 0 and "lidar" not in blocks:
+            raise ValueError("expected a block 'lidar' with lidar_noise_m or lidar_dropout, got none.")
+        if random.position_noise_m > 0 and not blocks & {"target", "neighbours"}:
+            raise ValueError("expected a block 'target' or 'neighbours' with position_noise_m, got none.")
+        if random.neighbour_dropout > 0 and "neighbours" not in blocks:
+            raise ValueError("expected a block 'neighbours' with neighbour_dropout, got none.")
         return self
 
     @property

@@ -14,12 +14,13 @@ from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool, Traits
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.layout import Layout
 
-__all__ = ["HELD_SERVED", "OFF_CHARGING", "OFF_RESTING", "Feature", "Parts"]
+__all__ = ["HELD_DELAYED", "HELD_SERVED", "OFF_CHARGING", "OFF_RESTING", "Feature", "Parts"]
 
 Bool = NDArray[np.bool_]
 
 # Bits of ``Fleet.held``.
 HELD_SERVED: Final = 1
+HELD_DELAYED: Final = 2
 
 # Bits of ``Fleet.off_duty``.
 OFF_CHARGING: Final = 1
@@ -78,6 +79,9 @@ class Feature:
 
     def begin(self, envs: Bool) -> None:
         """Start an episode in the environments of ``envs``: (E,) bool; robots stand, nobody has a task yet."""
+
+    def before_motion(self) -> None:
+        """Actions were taken; robots that are not held carry them out next."""
 
     def before_service(self) -> None:
         """Robots have moved; those at their stations are served next, unless ``Fleet.in_service`` says not yet."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from bridge.specs import MetricSpec
 from bridge.warehouse.charging import CHARGING_METRICS, Charging
-from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
+from bridge.warehouse.disturbances import AbsentRobots, ExecutionDelays, LateActions, SlipperyFloor
 from bridge.warehouse.errands import Errands
 from bridge.warehouse.feature import Feature, Parts
+from bridge.warehouse.sensor_noise import SensorNoise
 from bridge.warehouse.service import SERVICE_METRICS, Service
 from bridge.warehouse.timeouts import TIMEOUT_METRICS, Timeouts
 from bridge.warehouse.yielding import YIELD_METRICS, Yielding
@@ -42,9 +46,26 @@ def make_features(parts: Parts) -> tuple[Feature, ...]:
         features.append(Yielding(parts, tasks.idle_yield_s))
     if parts.config.charges:
         features.append(Charging(parts))
-    return tuple(features)
+    return (*features, *_disturbances(parts))
+
+
+def _disturbances(parts: Parts) -> Iterator[Feature]:
+    random, drive = parts.config.randomisation, parts.config.drive
+    if random is None:
+        return
+    if random.min_fleet_share < 1.0:
+        yield AbsentRobots(parts, random.min_fleet_share)
+    if random.max_action_delay_steps > 0:
+        yield LateActions(parts, random.max_action_delay_steps)
+    if isinstance(drive, DifferentialDriveConfig) and min(random.min_speed_factor, random.min_traction_factor) < 1.0:
+        yield SlipperyFloor(parts, drive, random.min_speed_factor, random.min_traction_factor)
+    if random.execution_delays is not None:
+        yield ExecutionDelays(parts, random.execution_delays)
+    if max(random.lidar_noise_m, random.lidar_dropout, random.position_noise_m, random.neighbour_dropout) > 0.0:
+        yield SensorNoise(parts, random)
 
 
 def holds_robots(config: WarehouseConfig) -> bool:
     """Some feature lets robots stand whatever they are told."""
-    return config.tasks.service is not None
+    random = config.randomisation
+    return config.tasks.service is not None or (random is not None and random.execution_delays is not None)

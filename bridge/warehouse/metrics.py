@@ -241,7 +241,8 @@ def metric_values(tally: Tally, fleet: Fleet, pool: TaskPool, steps: Int32, envs
     task_steps = sums["task_steps"] + np.where(running, fleet.age[envs], 0).sum(axis=1)
     # A contact of two robots is noted by both.
     robot_contacts = 0.5 * sums["robot_contacts"]
-    num_robots = fleet.cell.shape[1]
+    # (E',) robots that took part: a slot may be empty for a whole episode.
+    num_robots = (tally.present[envs] > 0).sum(axis=1)
     values = {
         "deliveries": sums["deliveries"],
         "deliveries_per_h": sums["deliveries"] / counted_h,
@@ -261,8 +262,8 @@ def metric_values(tally: Tally, fleet: Fleet, pool: TaskPool, steps: Int32, envs
         "max_task_age_s": _oldest_steps(tally, fleet, pool, steps, envs) * clock.step_s,
         "waiting_share": sums["waiting"] / np.maximum(sums["busy"], 1.0),
         "busy_share": sums["busy"] / np.maximum(sums["present"], 1.0),
-        "utilisation": sums["busy"] / (np.maximum(steps[envs] - clock.warm_up_steps, 1) * num_robots),
-        "delivery_gini": _gini(tally.deliveries[envs]),
+        "utilisation": sums["busy"] / (np.maximum(steps[envs] - clock.warm_up_steps, 1) * np.maximum(num_robots, 1)),
+        "delivery_gini": _gini(tally.deliveries[envs], num_robots),
     }
     return np.stack([values[metric.name] for metric in METRICS], axis=1)
 
@@ -287,10 +288,11 @@ def _oldest_steps(tally: Tally, fleet: Fleet, pool: TaskPool, steps: Int32, envs
     return oldest
 
 
-def _gini(counts: Int32) -> Float64:
-    """Gini coefficient of each row of (E', N) counts; 0 where nothing was counted."""
+def _gini(counts: Int32, num_robots: NDArray[np.int64]) -> Float64:
+    """Gini coefficient of each row of (E', N) counts, among as many robots; 0 where nothing was counted."""
+    # Empty slots have counted nothing and are sorted to the front, where they add nothing.
     ordered = np.sort(counts, axis=1).astype(np.float64)
-    num = ordered.shape[1]
-    ranks = 2.0 * np.arange(1, num + 1) - num - 1.0
-    gini: Float64 = (ranks * ordered).sum(axis=1) / (num * np.maximum(ordered.sum(axis=1), 1.0))
+    num = num_robots[:, None]
+    ranks = 2.0 * (np.arange(1, counts.shape[1] + 1) - counts.shape[1] + num) - num - 1.0
+    gini: Float64 = (ranks * ordered).sum(axis=1) / np.maximum(num_robots * ordered.sum(axis=1), 1.0)
     return gini

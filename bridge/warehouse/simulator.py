@@ -90,6 +90,8 @@ class WarehouseSimulator(RobotsView):
 
         num_robots = config.num_robots
         self._floor = make_floor(layout)
+        anywhere = config.randomisation is not None and config.randomisation.start == "anywhere"
+        self._start_floor = self._floor._replace(num_parking=0) if anywhere else self._floor
         self._traits = make_traits(config, self._step_s)
         self._stream = make_stream(config.tasks, self._step_s, layout)
         self._terms = make_terms(config.reward)
@@ -210,6 +212,8 @@ class WarehouseSimulator(RobotsView):
         if not self._started.all():
             raise CallOrderError("WarehouseSimulator.step: expected a reset first, got none. Call reset(seed=...).")
         self._take_actions()
+        for feature in self._features:
+            feature.before_motion()
         if self._holds:
             hold_robots(self._fleet.held, self._moves, self._commands)
         self._advance()
@@ -361,7 +365,7 @@ class WarehouseSimulator(RobotsView):
         self._outcome.refused[envs] = False
         clear_tasks(self._fleet, self._pool, envs)
         place_fleet(
-            self._floor,
+            self._start_floor,
             self._fleet,
             self._pose,
             self._traits,

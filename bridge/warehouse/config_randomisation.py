@@ -1,0 +1,72 @@
+"""The ``randomisation:`` section of a warehouse: what differs from episode to episode, and from step to step."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from bridge.warehouse.section import Section
+
+__all__ = ["ExecutionDelayConfig", "RandomisationConfig"]
+
+
+class ExecutionDelayConfig(Section):
+    """Robots that stop for a while, as in the ``delayConfig`` of the League of Robot Runners."""
+
+    probability: float = Field(
+        0.001, ge=0, le=1, description="bernoulli: chance per step that a delay begins; poisson: mean number per step."
+    )
+    events: Literal["bernoulli", "poisson"] = Field("bernoulli", description="How beginnings are drawn.")
+    min_steps: int = Field(2, ge=1, le=10_000, description="Shortest delay in steps.")
+    max_steps: int = Field(30, ge=1, le=10_000, description="Longest delay in steps.")
+    duration: Literal["uniform", "gaussian"] = Field(
+        "uniform",
+        description="uniform between the two; gaussian: mean in their middle, standard deviation 0.22 of their "
+        "difference, cut at both.",
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min_steps > self.max_steps:
+            raise ValueError(
+                f"expected min_steps <= max_steps, got min_steps={self.min_steps} > max_steps={self.max_steps}."
+            )
+        return self
+
+
+class RandomisationConfig(Section):
+    """Each item has a random stream of its own: adding one changes none of the others."""
+
+    min_fleet_share: float = Field(
+        1.0, gt=0, le=1, description="Each role has between this share of `count` and `count` robots in an episode."
+    )
+    start: Literal["parking", "anywhere"] = Field(
+        "parking",
+        description="parking: robots start on parking places while there are any; anywhere: on any free cell.",
+    )
+    lidar_noise_m: float = Field(0.0, ge=0, le=1, description="Standard deviation of each beam's distance in m.")
+    lidar_dropout: float = Field(0.0, ge=0, le=1, description="Share of beams that see nothing.")
+    position_noise_m: float = Field(
+        0.0,
+        ge=0,
+        le=10,
+        description="Standard deviation, along each axis in m, of the offsets in the blocks target and neighbours.",
+    )
+    neighbour_dropout: float = Field(
+        0.0, ge=0, le=1, description="Share of entries of the block neighbours that are missing."
+    )
+    max_action_delay_steps: int = Field(
+        0, ge=0, le=20, description="Actions are carried out 0 .. this many steps late, drawn per robot and episode."
+    )
+    min_speed_factor: float = Field(
+        1.0, gt=0, le=1, description="differential only: factor on the speed limits of an episode, between this and 1."
+    )
+    min_traction_factor: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="differential only: factor on how much speed and turn rate can change between two decisions in "
+        "an episode (wet floor), between this and 1.",
+    )
+    execution_delays: ExecutionDelayConfig | None = Field(None, description="Robots that stop for a while; null: none.")
