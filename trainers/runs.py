@@ -5,6 +5,7 @@ RUN/scenario/             the scenario and the files that it names
 RUN/checkpoints/          latest.npz and best.npz
 RUN/metrics.jsonl         one line per update
 RUN/tensorboard/          the same figures as events
+RUN/logs/                 logs of Unity players, where the world runs any
 """
 
 from __future__ import annotations
@@ -75,6 +76,11 @@ class RunFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def logs_folder(self) -> Path:
+        """Logs of the processes that the world runs; there only if it runs any."""
+        return self.path / "logs"
+
+    @property
     def tensorboard_folder(self) -> Path:
         """TensorBoard events."""
         return self.path / "tensorboard"
@@ -84,14 +90,19 @@ class RunFolder:
         return self.path / "checkpoints" / f"{name}.npz"
 
     def require_new(self) -> None:
-        """Raise if there is a run in the folder already.
+        """Raise if there is a run in the folder already; one that ended before its first update is none.
 
         Raises:
             CheckpointError: Says what to do.
         """
-        if self.checkpoint("latest").exists() or self.config_file.exists():
+        if self.checkpoint("latest").exists():
             raise CheckpointError(
                 f"{self.path}: expected a new or empty folder, got one with a run. Resume it, or choose another folder."
+            )
+        if self.metrics_file.is_file() and self.metrics_file.stat().st_size:
+            raise CheckpointError(
+                f"{self.path}: expected a new or empty folder, got a run that ended before its first checkpoint and "
+                "cannot be resumed. Remove it, or choose another folder."
             )
 
     def create(self, scenario: Scenario, config: TrainConfig) -> None:
@@ -130,7 +141,7 @@ class RunFolder:
             ScenarioError: The configuration was changed and is wrong now, or an override is.
         """
         scenario = self.scenario()
-        saved = yaml.safe_load(self.config_file.read_text(encoding="utf-8"))
+        saved = _read_settings(self.config_file)
         stored = Scenario(
             self.config_file.resolve(), scenario.name, scenario.description, scenario.world, scenario.config, saved
         )
@@ -148,6 +159,18 @@ class RunFolder:
                     f"{self.path}: expected a run folder, got no {path.relative_to(self.path)} in it. "
                     "Give the folder that `agv-bridge train` wrote."
                 )
+
+    def require_checkpoint(self) -> None:
+        """Raise unless the run in the folder came to a checkpoint.
+
+        Raises:
+            CheckpointError: Says what to do.
+        """
+        if not self.checkpoint("latest").is_file():
+            raise CheckpointError(
+                f"{self.path}: expected a run with a checkpoint, got one that ended before its first. "
+                "Remove the folder and train again."
+            )
 
     def require_resumable(self, config: TrainConfig, saved: dict[str, Any]) -> None:
         """Raise if a setting differs from the saved run's in a way that the learner's state cannot follow.
@@ -203,6 +226,17 @@ def _copy_files(files: set[Path], scenario: Scenario, folder: Path) -> None:
         shutil.copyfile(source, target)
         if source.suffix in (".json", ".yaml", ".yml"):
             waiting |= {(relative.parent / inner) for inner in _named_files(_read_tree(source), source.parent)}
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ScenarioError(f"{path}: expected YAML, got a damaged file ({' '.join(str(error).split())}).") from error
+    if not isinstance(settings, dict):
+        found = "an empty file" if settings is None else f"a {type(settings).__name__}"
+        raise ScenarioError(f"{path}: expected settings by key, got {found}. Put the file of the run back.")
+    return settings
 
 
 def _read_tree(path: Path) -> Any:

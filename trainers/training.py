@@ -13,6 +13,7 @@ import torch
 
 from bridge.errors import SpecMismatchError, WorldDiedError, WorldTimeoutError
 from bridge.scenario import Scenario
+from bridge.scenario_logs import keep_logs
 from bridge.scenario_mix import ScenarioMix
 from bridge.specs import WorldSpec
 from bridge.vector import AsyncVectorEnv, SerialVectorEnv, VectorEnv
@@ -72,7 +73,7 @@ def train(
         run.require_new()
     checkpoint = _resumed(run, config) if resume else None
     result = None
-    played = training_scenarios(scenario, config.scenarios, config.curriculum)
+    played = keep_logs(training_scenarios(scenario, config.scenarios, config.curriculum), run.logs_folder)
     with _threads(config), _open_vector_env(played, config) as world, StopRequest() as stop:
         if checkpoint is None:
             run.create(scenario, config)
@@ -251,6 +252,7 @@ class _Training:
 
 def _resumed(run: RunFolder, config: TrainConfig) -> Checkpoint:
     run.require_run()
+    run.require_checkpoint()
     checkpoint = load_checkpoint(run.checkpoint("latest"))
     run.require_resumable(config, checkpoint.config)
     return checkpoint

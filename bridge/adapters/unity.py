@@ -127,7 +127,14 @@ class UnityWorld:
         statistics = tuple(
             MetricSpec(key, "Statistic of the Unity scene.") for key in self._config.statistics if key not in taken
         )
-        return replace(spec, state_size=self._config.state_size or 0, metrics=(*spec.metrics, *statistics))
+        size = self._config.state_size
+        if self._config.player == HEADLESS and size not in (None, 0, spec.state_size):
+            raise SpecMismatchError(
+                f"unity.state_size: expected {spec.state_size} as in the headless player's world, or 0, got {size}."
+            )
+        if size is None:
+            size = spec.state_size if self._config.player == HEADLESS else 0
+        return replace(spec, state_size=size, metrics=(*spec.metrics, *statistics))
 
     def _command_prefix(self, folder: Path) -> tuple[str, ...]:
         if not self._config.is_launched:
@@ -164,7 +171,10 @@ class UnityWorld:
 
         if not self._config.is_launched:
             return None
-        own = ("--first-env", str(first_env)) if self._config.player == HEADLESS else ()
+        own: tuple[str, ...] = ()
+        if self._config.player == HEADLESS:
+            announced = "roster,state" if self.spec.state_size else "roster"
+            own = ("--first-env", str(first_env), "--announce", announced)
         return PlayerCommand(
             prefix=self._prefix,
             no_graphics=self._config.no_graphics,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -85,7 +86,8 @@ class UnityConfig(_Section):
         None,
         ge=0,
         le=1_000_000,
-        description="Number of values of the global state that the scene sends for critics; by default none.",
+        description="Number of values of the global state that the scene sends for critics; by default none, and with "
+        "the headless player those of its world.",
     )
     group_reward: GroupReward = Field(
         "add",
@@ -137,7 +139,7 @@ class UnityConfig(_Section):
         None,
         min_length=1,
         description="Folder of the players' logs, relative to the folder in which the command is run; by default "
-        "logs are shown when a player fails and are not kept.",
+        "that of the training run, where there is one. The end of a failed player's log is always shown.",
     )
     stop_on_channel_error: bool = Field(
         False, description="Let a side-channel message that cannot be handled end the run; else it is logged."
@@ -176,6 +178,10 @@ class UnityConfig(_Section):
         if self.is_launched:
             return 0
         return (_EDITOR_PORT if self.port is None else self.port) + first_env
+
+    def with_log_folder(self, folder: Path) -> UnityConfig:
+        """The same section with logs in ``folder``, unless it names a folder itself."""
+        return self if self.log_folder is not None else self.model_copy(update={"log_folder": str(folder)})
 
     def link_settings(self) -> dict[str, Any]:
         """The fields that :class:`bridge.unity.link.LinkOptions` is made of."""

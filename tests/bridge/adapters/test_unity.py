@@ -18,6 +18,7 @@ from bridge.roster import RosterArrays
 from bridge.scenario import load_scenario
 from bridge.testing import check_world
 from bridge.unity.player.build import write_build
+from bridge.unity.scenario_document import scenario_document
 
 _DRAWING = """
       PPPP.E
@@ -58,8 +59,8 @@ def act_on_observations(arrays: RosterArrays) -> None:
         values.continuous_actions[:] = np.sin(keys)[..., None]
 
 
-def rows(arrays: RosterArrays, *, ordered: bool) -> dict[str, NDArray[Any]]:
-    """(E, A, columns) arrays: all that a step says about lives that ran and that run, sorted where slots may differ."""
+def rows(arrays: RosterArrays) -> dict[str, NDArray[Any]]:
+    """(E, A, columns) arrays: all that a step says about lives that ran and that run."""
     result = {}
     for name, values in arrays.roles.items():
         ended = (values.terminated | values.truncated)[..., None]
@@ -67,26 +68,23 @@ def rows(arrays: RosterArrays, *, ordered: bool) -> dict[str, NDArray[Any]]:
         ran = [values.final_observations * ended, values.rewards[..., None], ended, values.terminated[..., None]]
         runs = [values.observations, values.agent_mask[..., None], asked, values.action_mask | ~asked]
         for part, columns in (("ran", ran), ("runs", runs)):
-            table = np.concatenate(columns, axis=-1).astype(np.float64)
-            if not ordered:
-                table = np.stack([np.array(sorted(env.tolist())) for env in table])
-            result[f"{name} {part}"] = table
+            result[f"{name} {part}"] = np.concatenate(columns, axis=-1).astype(np.float64)
     return result
 
 
 @pytest.mark.parametrize(
-    ("fleet", "more", "ordered"),
+    ("fleet", "more"),
     [
-        ("[{role: carrier, count: 4}]", "  mask_blocked_moves: true\n", True),
-        ("[{role: carrier, count: 2}, {role: lifter, count: 1}]", "", True),
-        ("[{role: carrier, count: 3}]", "  drive: {kind: differential}\n", True),
-        ("[{role: carrier, count: 4}]", "  contact: {rule: despawn}\n", True),
-        # Robots that come back in another order than they left get other slots.
-        ("[{role: carrier, count: 4}]", "  contact: {rule: despawn, respawn_after_s: 3}\n", False),
+        ("[{role: carrier, count: 4}]", "  mask_blocked_moves: true\n"),
+        ("[{role: carrier, count: 2}, {role: lifter, count: 1}]", ""),
+        ("[{role: carrier, count: 3}]", "  drive: {kind: differential}\n"),
+        ("[{role: carrier, count: 4}]", "  contact: {rule: despawn}\n"),
+        # Robots that come back in another order than they left: the roster channel keeps them in their slots.
+        ("[{role: carrier, count: 4}]", "  contact: {rule: despawn, respawn_after_s: 3}\n"),
     ],
 )
 def test_headless_player_plays_the_simulators_episodes_when_seeds_are_equal(
-    tmp_path: Path, fleet: str, more: str, ordered: bool
+    tmp_path: Path, fleet: str, more: str
 ) -> None:
     name = write_scenario(tmp_path, "hall", fleet, more)
     direct = world(tmp_path, name).roster(2, first_env=3)
@@ -100,16 +98,43 @@ def test_headless_player_plays_the_simulators_episodes_when_seeds_are_equal(
                     roster.step()
                 else:
                     roster.reset(2**40 + 17 if call == "seed" else None)
-            mine, its = (rows(roster.arrays, ordered=ordered) for roster in (linked, direct))
+            mine, its = (rows(roster.arrays) for roster in (linked, direct))
             for part, table in its.items():
                 np.testing.assert_allclose(mine[part], table, atol=1e-6, err_msg=part)
             over = direct.arrays.episode_over
             np.testing.assert_array_equal(linked.arrays.episode_over, over)
+            np.testing.assert_allclose(linked.arrays.state, direct.arrays.state, atol=1e-6)
+            np.testing.assert_allclose(linked.arrays.final_state[over], direct.arrays.final_state[over], atol=1e-6)
             np.testing.assert_array_equal(linked.arrays.episode, direct.arrays.episode)
             np.testing.assert_allclose(linked.arrays.metrics[over], direct.arrays.metrics[over], rtol=1e-6)
             ends += int(over.sum())
         assert ends >= 6
-        assert linked.spec.state_size == 0
+        assert linked.spec.state_size == direct.spec.state_size > 0
+    finally:
+        linked.close()
+        direct.close()
+
+
+def test_headless_player_swaps_its_warehouse_when_a_scenario_is_sent(tmp_path: Path) -> None:
+    name = write_scenario(tmp_path, "hall")
+    write_scenario(tmp_path, "other", more="  contact: {rule: despawn}\n")
+    write_scenario(tmp_path, "lifters", fleet="[{role: lifter, count: 4}]")
+    direct = world(tmp_path, "other").roster(1)
+    linked = world(tmp_path, name + "_unity").roster(1)
+    try:
+        linked.reset(7)
+        linked.set_scenario(scenario_document(load_scenario(tmp_path / "other.yaml")))
+        for roster in (direct, linked):
+            roster.reset(11)
+        for _ in range(20):
+            for roster in (direct, linked):
+                act_on_observations(roster.arrays)
+                roster.step()
+            for part, table in rows(direct.arrays).items():
+                np.testing.assert_allclose(rows(linked.arrays)[part], table, atol=1e-6, err_msg=part)
+        linked.set_scenario(scenario_document(load_scenario(tmp_path / "lifters.yaml")))
+        with pytest.raises(ScenarioError, match=r"to take the scenario, got: .*expected the roles carrier, got lifter"):
+            linked.reset()
     finally:
         linked.close()
         direct.close()

@@ -12,7 +12,9 @@ import pytest
 
 from bridge.errors import CallOrderError, ScenarioError, SpecMismatchError, UnityPlayerDiedError
 from bridge.registry import open_world
-from bridge.scenario import load_scenario
+from bridge.scenario import Scenario, load_scenario
+from bridge.scenario_logs import keep_logs
+from bridge.scenario_mix import ScenarioMix
 from bridge.unity import messages
 from bridge.unity.config import UnityConfig
 from bridge.unity.players import UnityPlayers
@@ -71,6 +73,22 @@ def test_editor_plays_one_scene_only(tmp_path: Path) -> None:
         opened.roster(2)
     with pytest.raises(SpecMismatchError, match=r"expected one player with 'editor', got several"):
         opened.roster(1, first_env=1)
+
+
+def test_logs_are_kept_in_the_run_unless_the_section_says_where(tmp_path: Path) -> None:
+    path = tmp_path / "unity.yaml"
+    path.write_text(json.dumps({"schema": 1, "world": "unity", "unity": ATTACHED}))
+    scenario = load_scenario(path)
+    warehouse = load_scenario("warehouse_small")
+    kept = keep_logs(scenario, tmp_path / "logs")
+    assert isinstance(kept, Scenario)
+    assert isinstance(kept.config, UnityConfig)
+    assert kept.config.log_folder == str(tmp_path / "logs")
+    assert keep_logs(kept, tmp_path / "elsewhere") == kept
+    assert keep_logs(warehouse, tmp_path) is warehouse
+    mix = keep_logs(ScenarioMix((scenario, warehouse), (1.0, 1.0)), tmp_path)
+    assert isinstance(mix, ScenarioMix)
+    assert [getattr(member.config, "log_folder", None) for member in mix.scenarios] == [str(tmp_path / "unity"), None]
 
 
 def test_documentation_names_every_key_and_channel() -> None:
