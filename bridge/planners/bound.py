@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bridge.planners.cut import crossings_per_step
 from bridge.planners.straight_ways import straight_ways
 from bridge.warehouse.config import BatteryConfig, DifferentialDriveConfig, WarehouseConfig
-from bridge.warehouse.layout import Layout, distances_from
+from bridge.warehouse.layout import Layout, distances_from, distances_to
 from bridge.warehouse.spec import seconds_per_step
 
 __all__ = ["ThroughputBound", "throughput_bound"]
@@ -100,7 +100,8 @@ def _legs_s(config: WarehouseConfig, layout: Layout, step_s: float) -> tuple[Flo
         legs, to_places = times[:, : len(layout.deliveries)], times[:, len(layout.deliveries) :]
     else:
         steps = np.stack([distances_from(layout, int(cell)) for cell in layout.pickups]).astype(np.float64)
-        legs, to_places = steps[:, layout.deliveries] * step_s, steps[:, free_places] * step_s
+        back = np.stack([distances_to(layout, int(cell)) for cell in layout.pickups]).astype(np.float64)
+        legs, to_places = steps[:, layout.deliveries] * step_s, back[:, free_places] * step_s
     empty = to_places.min(axis=1)
     if config.deadlock is not None and config.deadlock.resolve == "relocate" and len(layout.parking):
         legs, empty = _relocated(config, layout, legs, empty, step_s)

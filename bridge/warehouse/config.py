@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from bridge.warehouse.config_communication import CommunicationConfig, MessagesBlock
 from bridge.warehouse.config_monitoring import DeadlockConfig, MetricsConfig
 from bridge.warehouse.config_randomisation import RandomisationConfig
-from bridge.warehouse.config_work import BatteryConfig, ChargingConfig, ServiceConfig, TaskConfig, TransportConfig
+from bridge.warehouse.config_work import BatteryConfig, Cell, ChargingConfig, ServiceConfig, TaskConfig, TransportConfig
 from bridge.warehouse.section import Section
 
 __all__ = [
@@ -47,6 +47,9 @@ class LayoutConfig(Section):
     file: str | None = Field(None, description="Map file, relative to the scenario's folder and inside it.")
     grid: str | None = Field(None, description="Inline drawing, one line per row; see `docs/scenarios.md`.")
     cell_size_m: float = Field(1.0, gt=0, le=100, description="Edge length of a cell in m.")
+    closed: tuple[Cell, ...] = Field(
+        (), description="Cells [row, column] that are blocked although the plan says they are free: a closed aisle."
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

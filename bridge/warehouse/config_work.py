@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from bridge.warehouse.section import Section
 
-__all__ = ["BatteryConfig", "ChargingConfig", "ServiceConfig", "TaskConfig", "TransportConfig"]
+__all__ = ["BatteryConfig", "Cell", "ChargingConfig", "ServiceConfig", "TaskConfig", "TransportConfig"]
 
 
 class ChargingConfig(Section):

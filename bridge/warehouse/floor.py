@@ -34,7 +34,8 @@ class Floor(NamedTuple):
         width: Number of columns.
         height: Number of rows.
         cell_size_m: Edge length of a cell.
-        moves: (cells, 5) int32, where each move leads; the cell itself where a rack or wall is in the way.
+        moves: (cells, 5) int32, where each move leads; the cell itself where a rack, a wall or the exits of the
+            layout forbid it.
         blocked: (cells,) bool, racks and walls.
         goal_cell: (G,) int32, cell of each goal.
         routes: (G, cells) uint16 or uint32, packed route table; all bits set where there is no path.
@@ -44,6 +45,8 @@ class Floor(NamedTuple):
         chargers: (n,) int32, goals where robots charge.
         start_cells: (n,) int32, cells where robots may start: parking places, then free cells without a station.
         num_parking: Number of parking places at the front of ``start_cells``.
+        one_way: Some moves between free cells are forbidden.
+        speed_limit: (cells,) float64, m/s, inf for no limit; empty if the layout has none.
         bound_cells: No robot's remaining way (to a pick-up and on to a delivery, to a
             parking place, or to a charger) is longer than this.
     """
@@ -61,6 +64,8 @@ class Floor(NamedTuple):
     chargers: Int32
     start_cells: Int32
     num_parking: int
+    one_way: bool
+    speed_limit: NDArray[np.float64]
     bound_cells: float
 
 
@@ -85,6 +90,9 @@ def make_moves(layout: Layout) -> Int32:
     moves[:, 1:, 4] = cells[:, :-1]
     flat = moves.reshape(-1, 5)
     barred = layout.blocked.ravel()[flat] | layout.blocked.ravel()[:, None]
+    if layout.exits is not None:
+        # Bit d - 1 of the exits is the side of move d.
+        barred[:, 1:] |= layout.exits[:, None] >> np.arange(4, dtype=np.uint8) & 1 == 0
     return np.where(barred, cells.reshape(-1, 1), flat).astype(np.int32)
 
 
@@ -119,25 +127,47 @@ def make_floor(layout: Layout) -> Floor:
         chargers=rows["chargers"],
         start_cells=np.concatenate([layout.parking, np.flatnonzero(others).astype(np.int32)]),
         num_parking=len(layout.parking),
+        one_way=layout.exits is not None,
+        speed_limit=_speed_limits(layout),
         # A robot between two cell centres may have one more cell to go than the cell that it is in.
         bound_cells=float(max(to_pickup + to_delivery, to_rest) + 1),
     )
 
 
+def _speed_limits(layout: Layout) -> NDArray[np.float64]:
+    if layout.speed_limit_mps is None:
+        return np.zeros(0)
+    return np.nan_to_num(layout.speed_limit_mps.astype(np.float64), nan=np.inf)
+
+
+def _sources(moves: Int32) -> Int32:
+    """From which cell each move leads into each cell: (cells, 5) int32; the cell itself where none does."""
+    cells = np.arange(len(moves), dtype=np.int32)
+    sources = np.repeat(cells[:, None], 5, axis=1)
+    for move in range(1, 5):
+        leads = moves[:, move] != cells
+        sources[moves[leads, move], move] = cells[leads]
+    return sources
+
+
 def _route_table(moves: Int32, goals: Int32) -> Routes:
-    # No path is longer than twice the longest path from one goal: short enough for 12 bits, or not.
+    sources = _sources(moves)
+    # Where every way can be driven back, no path is longer than twice the longest path from one goal: short enough
+    # for 12 bits, or not.
     probe = np.full((1, len(moves)), np.iinfo(np.uint32).max, np.uint32)
-    _fill_routes(moves, goals[:1], probe)
+    _fill_routes(moves, sources, goals[:1], probe)
     distances = probe[probe != np.iinfo(np.uint32).max] >> 4
-    dtype = np.uint16 if 2 * int(distances.max()) < _LONGEST_SHORT else np.uint32
+    back_and_forth = np.array_equal(np.sort(moves, axis=1), np.sort(sources, axis=1))
+    longest = 2 * int(distances.max()) if back_and_forth else len(moves)
+    dtype = np.uint16 if longest < _LONGEST_SHORT else np.uint32
     table = np.full((len(goals), len(moves)), np.iinfo(dtype).max, dtype)
-    _fill_routes(moves, goals, table)
+    _fill_routes(moves, sources, goals, table)
     return table
 
 
 @kernel
-def _fill_routes(moves: Int32, goals: Int32, routes: Routes) -> None:
-    """Breadth-first search from every goal, then packing; entries without a path are left as they are."""
+def _fill_routes(moves: Int32, sources: Int32, goals: Int32, routes: Routes) -> None:
+    """Breadth-first search backwards from every goal, then packing; entries without a path are left as they are."""
     cells = len(moves)
     distance = np.empty(cells, np.int32)
     queue = np.empty(cells, np.int32)
@@ -150,7 +180,7 @@ def _fill_routes(moves: Int32, goals: Int32, routes: Routes) -> None:
             cell = queue[head]
             head += 1
             for move in range(1, 5):
-                other = moves[cell, move]
+                other = sources[cell, move]
                 if distance[other] < 0:
                     distance[other] = distance[cell] + 1
                     queue[tail] = other
@@ -160,6 +190,7 @@ def _fill_routes(moves: Int32, goals: Int32, routes: Routes) -> None:
                 continue
             entry = distance[cell] << 4
             for move in range(1, 5):
-                if distance[moves[cell, move]] == distance[cell] - 1:
+                away = distance[moves[cell, move]]
+                if away >= 0 and away == distance[cell] - 1:
                     entry |= 1 << (move - 1)
             routes[goal, cell] = entry

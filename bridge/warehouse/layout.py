@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 
 from bridge.errors import LayoutError
 
-__all__ = ["ALL_EXITS", "EXIT_DOWN", "EXIT_LEFT", "EXIT_RIGHT", "EXIT_UP", "MAX_CELLS", "Layout", "distances_from"]
+__all__ = [
+    "ALL_EXITS",
+    "EXIT_DOWN",
+    "EXIT_LEFT",
+    "EXIT_RIGHT",
+    "EXIT_UP",
+    "MAX_CELLS",
+    "Layout",
+    "distances_from",
+    "distances_to",
+]
 
 MAX_CELLS = 1_000_000
 
@@ -116,26 +126,42 @@ class Layout:
 
 
 def distances_from(layout: Layout, source: int) -> NDArray[np.int32]:
-    """Length in cells of the shortest 4-connected path from ``source`` to every cell.
+    """Length in cells of the shortest path from ``source`` to every cell, through the exits of the layout.
 
     Returns:
         (H*W,) int32; -1 where there is no path.
     """
+    return _search(layout, source, forwards=True)
+
+
+def distances_to(layout: Layout, target: int) -> NDArray[np.int32]:
+    """Length in cells of the shortest path from every cell to ``target``, through the exits of the layout.
+
+    Returns:
+        (H*W,) int32; -1 where there is no path.
+    """
+    return _search(layout, target, forwards=False)
+
+
+def _search(layout: Layout, start: int, forwards: bool) -> NDArray[np.int32]:
     height, width = layout.blocked.shape
     free = ~layout.blocked.ravel()
+    exits = layout.exits
     distance = np.full(height * width, -1, np.int32)
-    distance[source] = 0
-    queue = deque([source])
+    distance[start] = 0
+    queue = deque([start])
     while queue:
         cell = queue.popleft()
         row, column = divmod(cell, width)
-        for other, inside in (
-            (cell - width, row > 0),
-            (cell + 1, column < width - 1),
-            (cell + width, row < height - 1),
-            (cell - 1, column > 0),
+        for other, inside, way_out, way_in in (
+            (cell - width, row > 0, EXIT_UP, EXIT_DOWN),
+            (cell + 1, column < width - 1, EXIT_RIGHT, EXIT_LEFT),
+            (cell + width, row < height - 1, EXIT_DOWN, EXIT_UP),
+            (cell - 1, column > 0, EXIT_LEFT, EXIT_RIGHT),
         ):
-            if inside and free[other] and distance[other] < 0:
+            if not inside or not free[other] or distance[other] >= 0:
+                continue
+            if exits is None or (exits[cell] & way_out if forwards else exits[other] & way_in):
                 distance[other] = distance[cell] + 1
                 queue.append(other)
     return distance

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from bridge.errors import LayoutError, ScenarioError
 from bridge.scenario import resolve_inside
@@ -22,12 +25,28 @@ def load_layout(config: WarehouseConfig, folder: Path) -> Layout:
     try:
         if section.grid is not None:
             rows = [row.strip() for row in section.grid.strip().splitlines()]
-            return Layout.from_drawing(rows, section.cell_size_m, "warehouse.layout.grid")
+            return _close(Layout.from_drawing(rows, section.cell_size_m, "warehouse.layout.grid"), config)
         assert section.file is not None, "LayoutConfig allows either a drawing or a file"
         path = resolve_inside(folder, section.file, "warehouse.layout.file")
         # Not at the top: the importers end in Layout and import this package.
         from bridge.maps import load_layout_file
 
-        return load_layout_file(path, section.cell_size_m)
+        return _close(load_layout_file(path, section.cell_size_m), config)
     except LayoutError as error:
         raise ScenarioError(str(error)) from error
+
+
+def _close(layout: Layout, config: WarehouseConfig) -> Layout:
+    """Block the cells that the scenario closes."""
+    if not config.layout.closed:
+        return layout
+    blocked = layout.blocked.copy()
+    for index, (row, column) in enumerate(config.layout.closed):
+        if row >= layout.height or column >= layout.width:
+            raise LayoutError(
+                f"warehouse.layout.closed[{index}]: expected a cell of the {layout.height} x {layout.width} floor, "
+                f"got [{row}, {column}]."
+            )
+        blocked[row, column] = True
+    exits = None if layout.exits is None else np.where(blocked.ravel(), 0, layout.exits).astype(np.uint8)
+    return replace(layout, blocked=blocked, exits=exits)

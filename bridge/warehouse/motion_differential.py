@@ -13,7 +13,10 @@ A step is ``decision_steps`` physics steps. In each of them, robot after robot
 The test is exact: disc against the boxes of the blocked cells, and centre
 distance against the sum of the radii at the robots' present places. Robots
 already moved in this physics step are where they now are, so discs never
-overlap. A robot covers less than its radius in a physics step (checked when
+overlap. The border of a one-way cell is a wall for the centre of a
+robot that comes from the wrong side. A speed limit scales the command of a robot
+whose centre is in its cell; it brakes within its limits when it comes in faster.
+A robot covers less than its radius in a physics step (checked when
 the scenario is validated), so nothing is jumped over.
 
 Contacts under ``block`` are measured afterwards from the final places, so that
@@ -163,7 +166,10 @@ def _tick(
     wanted_turn = 0.0
     if fleet.charge[env, robot] > 0.0:
         share = float(actions[env, robot, 0])
-        wanted_speed = share * (limits.max_speed if share > 0.0 else limits.max_reverse)
+        fastest = limits.max_speed if share > 0.0 else limits.max_reverse
+        if len(floor.speed_limit) > 0:
+            fastest = min(fastest, floor.speed_limit[fleet.cell[env, robot]])
+        wanted_speed = share * fastest
         wanted_turn = float(actions[env, robot, 1]) * limits.max_turn_rate
     speed = _approach(
         pose.speed[env, robot],
@@ -186,6 +192,8 @@ def _tick(
     x = pose.x[env, robot] + speed * limits.step_s * np.cos(middle)
     y = pose.y[env, robot] + speed * limits.step_s * np.sin(middle)
     on_rack = _touches_rack(floor, x, y, radius[robot])
+    if floor.one_way and not on_rack:
+        on_rack = not _may_enter(floor, fleet.cell[env, robot], _cell_at(floor, x, y))
     touched = _count_touched(floor, pose, radius, env, robot, x, y, lists)
     if not on_rack and touched == 0:
         pose.x[env, robot] = x
@@ -215,6 +223,22 @@ def _cell_at(floor: Floor, x: float, y: float) -> int:
     column = min(max(int(x / floor.cell_size_m), 0), floor.width - 1)
     row = min(max(floor.height - 1 - int(y / floor.cell_size_m), 0), floor.height - 1)
     return row * floor.width + column
+
+
+@kernel_part
+def _may_enter(floor: Floor, cell: int, other: int) -> bool:
+    """Whether the exits let a robot go from its cell to the same or a near one; across a corner by either way."""
+    if cell == other:
+        return True
+    for move in range(1, 5):
+        beside = floor.moves[cell, move]
+        if beside == other:
+            return True
+        if beside != cell:
+            for following in range(1, 5):
+                if floor.moves[beside, following] == other:
+                    return True
+    return False
 
 
 @kernel_part

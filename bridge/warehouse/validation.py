@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bridge.errors import ScenarioError
 from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
 from bridge.warehouse.floor import MAX_ROUTE_BYTES, goal_cells, route_table_bytes
-from bridge.warehouse.layout import Layout, distances_from
+from bridge.warehouse.layout import Layout, distances_from, distances_to
 
 __all__ = ["check_warehouse"]
 
@@ -21,8 +21,8 @@ def check_warehouse(config: WarehouseConfig, layout: Layout, where: str) -> None
     """Raise unless every robot can start and every task can be done.
 
     Proves that every pick-up, delivery, parking place and charger can be reached from every
-    other one, empty and loaded (the floor is the same for both), that the fleet finds places
-    to start from, and that footprint and speed fit the cells.
+    other one, through the exits of one-way cells, empty and loaded (the floor is the same for both),
+    that the fleet finds places to start from, and that footprint and speed fit the cells.
 
     Raises:
         ScenarioError: One line for every fault, each beginning with ``where`` and the dotted key.
@@ -65,13 +65,18 @@ def _reach_faults(layout: Layout) -> Iterator[str]:
     reference = next((int(cells[0]) for _, cells in kinds if len(cells)), None)
     if reference is None or blocked[reference]:
         return
-    distance = distances_from(layout, reference)
+    there, back = distances_from(layout, reference), distances_to(layout, reference)
     for kind, cells in kinds:
         free = cells[~blocked[cells]]
-        if cut_off := _listed(layout, free[distance[free] < 0]):
+        if cut_off := _listed(layout, free[there[free] < 0]):
             yield (
                 f"layout: expected every {kind} to be reachable from {_place(layout, reference)}, "
                 f"got one cut off at {cut_off}. Open a way to it or remove it."
+            )
+        if trapped := _listed(layout, free[(there[free] >= 0) & (back[free] < 0)]):
+            yield (
+                f"layout: expected a way from every {kind} to {_place(layout, reference)}, got none from {trapped}. "
+                "Look at the one-way cells around it."
             )
 
 
@@ -79,7 +84,7 @@ def _start_faults(config: WarehouseConfig, layout: Layout) -> Iterator[str]:
     goals = goal_cells(layout)
     if len(goals) == 0 or layout.blocked.ravel()[goals[0]]:
         return
-    reachable = distances_from(layout, int(goals[0])) >= 0
+    reachable = distances_to(layout, int(goals[0])) >= 0
     reachable[layout.pickups] = False
     reachable[layout.deliveries] = False
     reachable[layout.chargers] = False
