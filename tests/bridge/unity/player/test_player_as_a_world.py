@@ -1,0 +1,120 @@
+"""The project's own roster plays the player, checked against the simulator in this process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from bridge.errors import ScenarioError, UnityProtocolError
+from bridge.registry import open_world
+from bridge.roster import Roster
+from bridge.scenario import load_scenario
+from bridge.specs import WorldSpec
+from bridge.unity.launch import PlayerCommand
+from bridge.unity.roster import RosterOptions, UnityRoster
+from bridge.unity.session import SessionOptions
+
+
+def player(scenario: Path, spec: WorldSpec, *arguments: str, areas: int = 2) -> UnityRoster:
+    prefix = (sys.executable, "-P", "-m", "bridge.unity.player", "--scenario", str(scenario))
+    command = PlayerCommand(prefix=prefix, no_graphics=True, additional=arguments, log_folder=None, worker_id=0)
+    session = SessionOptions(num_areas=areas, timeout_s=60)
+    return UnityRoster(command, spec, session, RosterOptions(reports_episodes=True))
+
+
+def act(unity: Roster, simulator: Roster, rng: np.random.Generator) -> None:
+    """The same random allowed actions for both, and one step."""
+    mine, its = unity.arrays.roles["carrier"], simulator.arrays.roles["carrier"]
+    keys = np.where(its.action_mask, rng.random(its.action_mask.shape), -1.0)
+    mine.discrete_actions[..., 0] = its.discrete_actions[..., 0] = keys.argmax(axis=-1)
+    unity.step()
+    simulator.step()
+
+
+def require_equal(unity: Roster, simulator: Roster) -> None:
+    mine, its = unity.arrays.roles["carrier"], simulator.arrays.roles["carrier"]
+    np.testing.assert_array_equal(mine.agent_mask, its.agent_mask)
+    np.testing.assert_array_equal(mine.observations, its.observations)
+    np.testing.assert_array_equal(unity.arrays.state, simulator.arrays.state)
+
+
+def test_roster_sees_slots_and_states_that_the_player_announces(crowded_scenario: Path) -> None:
+    # Despawned robots come back while others are gone: without announcements slots would be mixed up.
+    crowded = yaml.safe_load(crowded_scenario.read_text())
+    # A larger floor: while nobody at all is on it, no steps are exchanged.
+    crowded["warehouse"]["layout"] = {"grid": "\n".join(["S......E", *["........"] * 3, "P......P"])}
+    crowded_scenario.write_text(json.dumps(crowded))
+    world = open_world(load_scenario(crowded_scenario))
+    simulator = world.roster(2)
+    unity = player(crowded_scenario, world.spec, "--announce", "roster,state")
+    rng = np.random.default_rng(4)
+    num_ended = 0
+    try:
+        unity.reset(5)
+        simulator.reset(5)
+        require_equal(unity, simulator)
+        for _ in range(90):
+            act(unity, simulator, rng)
+            mine, its = unity.arrays.roles["carrier"], simulator.arrays.roles["carrier"]
+            require_equal(unity, simulator)
+            np.testing.assert_array_equal(mine.rewards, its.rewards)
+            np.testing.assert_array_equal(mine.terminated, its.terminated)
+            np.testing.assert_array_equal(mine.truncated, its.truncated)
+            over = simulator.arrays.episode_over
+            np.testing.assert_array_equal(unity.arrays.final_state[over], simulator.arrays.final_state[over])
+            num_ended += int(its.terminated.sum())
+        assert num_ended > 5
+    finally:
+        unity.close()
+        simulator.close()
+
+
+def test_roster_swaps_the_scenario_of_the_player(small_scenario: Path, tmp_path: Path) -> None:
+    other = yaml.safe_load(small_scenario.read_text())
+    other["warehouse"]["layout"] = {"grid": "S..E\n....\nP.PP\n"}
+    (tmp_path / "other.yaml").write_text(json.dumps(other))
+    world = open_world(load_scenario(small_scenario))
+    simulator = open_world(load_scenario(tmp_path / "other.yaml")).roster(2)
+    unity = player(small_scenario, world.spec, "--announce", "roster,state")
+    rng = np.random.default_rng(4)
+    try:
+        unity.reset(5)
+        unity.set_scenario(other)
+        unity.reset(6)
+        simulator.reset(6)
+        for _ in range(10):
+            require_equal(unity, simulator)
+            act(unity, simulator, rng)
+        other["warehouse"]["layout"] = {"grid": "S..\n"}
+        unity.set_scenario(other)
+        with pytest.raises(ScenarioError, match=r"expected the scene to take the scenario, got: .*warehouse"):
+            unity.reset()
+    finally:
+        unity.close()
+        simulator.close()
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("garbage@1", r"expected a protocol message, got 64 bytes that are none from byte 0 on"),
+        ("cut@1", r"expected a protocol message, got [0-9]+ bytes that are none from byte [0-9]+ on"),
+        ("shape@1", r"agent 0: sensor 0 \('agv_[0-9a-f]{16}'\): expected 52 values, got 51"),
+    ],
+)
+def test_roster_says_what_is_wrong_when_the_player_breaks_the_protocol(
+    small_scenario: Path, fault: str, message: str
+) -> None:
+    world = open_world(load_scenario(small_scenario))
+    unity = player(small_scenario, world.spec, "--fault", fault, areas=1)
+    try:
+        unity.reset(5)
+        with pytest.raises(UnityProtocolError, match=message):
+            unity.step()
+    finally:
+        unity.close()
