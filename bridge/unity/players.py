@@ -6,10 +6,10 @@ its own, which does nothing but wait for it most of the time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,16 @@ class UnityPlayers:
     def rosters(self) -> tuple[UnityRoster, ...]:
         """The players, in the order of their environments."""
         return tuple(self._rosters)
+
+    @property
+    def restarts(self) -> int:
+        """How often players were started again after they had failed."""
+        return sum(roster.restarts for roster in self._rosters)
+
+    def set_scenario(self, scenario: Mapping[str, Any]) -> None:
+        """Let all players play another scenario; see :meth:`bridge.unity.roster.UnityRoster.set_scenario`."""
+        for roster in self._rosters:
+            roster.set_scenario(scenario)
 
     def reset(self, seed: int | None = None, env_mask: NDArray[np.bool_] | None = None) -> None:
         """Start an episode in every environment, or in those of ``env_mask``: whole players only.

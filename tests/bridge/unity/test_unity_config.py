@@ -141,6 +141,10 @@ def test_eight_players_run_side_by_side_when_each_has_one_area(
         roster.reset(env_mask=np.arange(8) == 2)
         assert values.observations[:, 0, 0].tolist() == [2.0, 2.0, 3.0, *[2.0] * 5]
         assert roster.arrays.episode.tolist() == [0, 0, 1, *[0] * 5]
+        assert roster.restarts == 0
+        roster.set_scenario({})
+        with pytest.raises(ScenarioError, match=r"expected the scene to answer the scenario that was sent, got no"):
+            roster.reset()
     finally:
         roster.close()
         roster.close()
