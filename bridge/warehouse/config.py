@@ -160,8 +160,14 @@ class RewardConfig(Section):
 class ContactConfig(Section):
     """What happens when robots would touch each other or a rack."""
 
-    rule: Literal["block", "despawn"] = Field(
-        "block", description="block: the move is refused; despawn: the robots concerned leave the floor."
+    rule: Literal["block", "stop", "despawn"] = Field(
+        "block",
+        description="block: the move is refused; stop: and the robot stands for `stop_s`; despawn: the robots "
+        "concerned leave the floor.",
+    )
+    stop_s: float = Field(5.0, gt=0, description="stop only: time that a robot stands after a refused move in s.")
+    near_miss_m: float | None = Field(
+        None, gt=0, description="Gap between two robots below which a near miss counts in m; null: not counted."
     )
     respawn_after_s: float | None = Field(
         None, ge=0, description="despawn only: a robot comes back after this time; null: not before the next episode."
@@ -169,9 +175,9 @@ class ContactConfig(Section):
 
     @model_validator(mode="after")
     def _respawn_needs_despawn(self) -> Self:
-        if self.rule == "block" and self.respawn_after_s is not None:
+        if self.rule != "despawn" and self.respawn_after_s is not None:
             raise ValueError(
-                f"expected no respawn_after_s with rule 'block', got {self.respawn_after_s}. Use rule 'despawn'."
+                f"expected no respawn_after_s with rule {self.rule!r}, got {self.respawn_after_s}. Use rule 'despawn'."
             )
         return self
 

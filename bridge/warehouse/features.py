@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from bridge.specs import MetricSpec
 from bridge.warehouse.charging import CHARGING_METRICS, Charging
 from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
+from bridge.warehouse.contact_watch import NEAR_MISS_METRICS, STOP_METRICS, NearMisses, ProtectiveStops
 from bridge.warehouse.disturbances import AbsentRobots, ExecutionDelays, LateActions, SlipperyFloor
 from bridge.warehouse.errands import Errands
 from bridge.warehouse.feature import Feature, Parts
@@ -27,6 +28,10 @@ def feature_metrics(config: WarehouseConfig) -> tuple[MetricSpec, ...]:
         metrics += TIMEOUT_METRICS
     if config.tasks.idle_yield_s is not None:
         metrics += YIELD_METRICS
+    if config.contact.rule == "stop":
+        metrics += STOP_METRICS
+    if config.contact.near_miss_m is not None:
+        metrics += NEAR_MISS_METRICS
     if config.charges:
         metrics += CHARGING_METRICS
     return metrics
@@ -44,6 +49,11 @@ def make_features(parts: Parts) -> tuple[Feature, ...]:
         features.append(Timeouts(parts, tasks.timeout_s))
     if tasks.idle_yield_s is not None:
         features.append(Yielding(parts, tasks.idle_yield_s))
+    contact = parts.config.contact
+    if contact.rule == "stop":
+        features.append(ProtectiveStops(parts, contact.stop_s))
+    if contact.near_miss_m is not None:
+        features.append(NearMisses(parts, contact.near_miss_m))
     if parts.config.charges:
         features.append(Charging(parts))
     return (*features, *_disturbances(parts))
@@ -68,4 +78,5 @@ def _disturbances(parts: Parts) -> Iterator[Feature]:
 def holds_robots(config: WarehouseConfig) -> bool:
     """Some feature lets robots stand whatever they are told."""
     random = config.randomisation
-    return config.tasks.service is not None or (random is not None and random.execution_delays is not None)
+    delays = random is not None and random.execution_delays is not None
+    return config.tasks.service is not None or delays or config.contact.rule == "stop"

@@ -108,6 +108,8 @@ def _self_block(config: WarehouseConfig, turning: bool) -> ObservationBlock:
         fields += ("charging",)
     if config.tasks.service is not None:
         fields += ("being_served",)
+    if config.contact.rule == "stop":
+        fields += ("stopped",)
     return ObservationBlock(
         "self",
         len(fields),
@@ -120,6 +122,7 @@ def _self_block(config: WarehouseConfig, turning: bool) -> ObservationBlock:
         "it last reached a station"
         + ("; whether it is being charged" if config.charges else "")
         + ("; whether a station is serving it" if config.tasks.service else "")
+        + ("; whether it is stopped after a refused motion" if config.contact.rule == "stop" else "")
         + ".",
     )
 
