@@ -7,6 +7,7 @@ exits with 1; Ctrl-C exits with 130.
 
 # typer reads annotations at run time: no `from __future__ import annotations` here.
 
+import errno
 import sys
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -41,6 +42,22 @@ Overrides = Annotated[
 ]
 BestOption = Annotated[bool, typer.Option("--best", help="Use the best checkpoint instead of the latest.")]
 
+_REFUSALS = frozenset(
+    {
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EEXIST,
+        errno.ENAMETOOLONG,
+    }
+)
+"""What a disk refuses: the path that the user gave is at fault, or the disk is."""
+
 
 def main() -> None:
     """Run the command and turn errors into exit codes."""
@@ -48,6 +65,15 @@ def main() -> None:
         app()
     except AgvBridgeError as error:
         print(f"agv-bridge: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno not in _REFUSALS or error.filename is None:
+            raise
+        print(
+            f"agv-bridge: {error.filename}: expected a path that can be read or written, got: {error.strerror}. "
+            "Check the path, its permissions and the space on the disk.",
+            file=sys.stderr,
+        )
         sys.exit(2)
     except KeyboardInterrupt:
         print("agv-bridge: interrupted.", file=sys.stderr)
@@ -97,6 +123,8 @@ def train(
         settings["updates"] = updates
     if (scenario is None) == (resume is None):
         raise typer.BadParameter("give either a scenario or --resume RUN")
+    if resume is not None and run is not None:
+        raise typer.BadParameter("--resume RUN goes on in its own folder: leave out --run")
     if resume is not None:
         folder = RunFolder(resume)
         run_training(folder.scenario(), folder.config(settings), resume, resume=True, listener=console_progress())

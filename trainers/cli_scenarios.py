@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bridge.errors import AgvBridgeError, ScenarioError
 from bridge.maps import DeliverySide, ImportOptions, StationRules, import_layout
 from bridge.mixed_roster import open_scenarios
 from bridge.registry import open_world
@@ -97,10 +98,17 @@ def _escaped(text: str) -> str:
 @app.command()
 def validate(files: Annotated[list[str], typer.Argument(help="Scenario names, files or folders.")]) -> None:
     """Check files: schema, layout, reachability of every station and parking place, training settings."""
+    faults = []
     for file in files:
-        scenario = load_scenario(file)
-        _check(scenario)
-        print(f"{scenario.path}: ok")
+        try:
+            scenario = load_scenario(file)
+            _check(scenario)
+        except AgvBridgeError as error:
+            faults.append(str(error))
+        else:
+            print(f"{scenario.path}: ok")
+    if faults:
+        raise ScenarioError("\n".join(faults))
 
 
 def _check(scenario: Scenario) -> None:

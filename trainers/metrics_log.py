@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from torch.utils.tensorboard import SummaryWriter
 
+from bridge.errors import CheckpointError
 from trainers.checkpoint import write_atomically
 from trainers.episode_statistics import EpisodeSummary
 from trainers.progress import TrainProgress
@@ -87,9 +88,26 @@ class MetricsLog:
 
 
 def read_metrics(run: RunFolder) -> list[dict[str, Any]]:
-    """The figures of all updates of a run, oldest first; a last line that a crash cut short is left out."""
+    """The figures of all updates of a run, oldest first; a last line that a crash cut short is left out.
+
+    Raises:
+        CheckpointError: Another line is damaged; names it.
+    """
     if not run.metrics_file.is_file():
         return []
     lines = run.metrics_file.read_text(encoding="utf-8").split("\n")
     # Whatever stands behind the last line break was not written to its end.
-    return [json.loads(line) for line in lines[:-1]]
+    return [_update_figures(line, run, number) for number, line in enumerate(lines[:-1], start=1)]
+
+
+def _update_figures(line: str, run: RunFolder, number: int) -> dict[str, Any]:
+    try:
+        values: Any = json.loads(line)
+    except json.JSONDecodeError:
+        values = None
+    if not isinstance(values, dict) or "update" not in values or "env_steps" not in values:
+        raise CheckpointError(
+            f"{run.metrics_file}: line {number}: expected the figures of an update, got {line[:80]!r}. "
+            "Remove the line, or the file."
+        )
+    return values

@@ -113,6 +113,8 @@ def test_cli_train_saves_and_ends_when_interrupted(trained: Path) -> None:
         (("train", "warehouse_smal"), "Did you mean 'warehouse_small'?"),
         (("train", "tiny.yaml", "--run", "new", "--set", "learning_rat=1"), "Did you mean 'learning_rate'?"),
         (("train", "tiny.yaml"), "expected a new or empty folder"),
+        (("train", "tiny.yaml", "--run", "tiny.yaml/run"), "tiny.yaml/run/checkpoints: expected a path that can be"),
+        (("train", "--resume", "runs/tiny", "--run", "other"), "leave out --run"),
         (("evaluate", "nowhere"), "nowhere"),
         (("evaluate", "runs/tiny", "--seed", "1"), "expected a seed that was never trained on"),
         (("play", "--policy", "runs", "--scenario", "tiny.yaml"), "runs"),
@@ -151,6 +153,16 @@ def test_cli_names_the_extra_of_a_world_when_it_is_missing(trained: Path) -> Non
     done = run_cli("scenarios", "show", "mamujoco_ant_4x2", cwd=trained, blocked=("gymnasium_robotics",))
     assert done.returncode == 2
     assert "pip install 'agv-bridge[mamujoco]'" in done.stderr
+
+
+def test_cli_scenarios_validate_checks_every_file_when_an_early_one_is_wrong(trained: Path) -> None:
+    (trained / "empty.yaml").write_text("")
+    (trained / "list.yaml").write_text("- 1")
+    done = run_cli("scenarios", "validate", "empty.yaml", "tiny.yaml", "list.yaml", cwd=trained)
+    assert done.returncode == 2
+    assert "tiny.yaml: ok" in done.stdout
+    assert "empty.yaml: expected a mapping" in done.stderr
+    assert "list.yaml: expected a mapping" in done.stderr
 
 
 def test_cli_scenarios_schema_is_json(trained: Path) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bridge.errors import CheckpointError, SpecMismatchError, TrainingError, WorldDiedError
+from bridge.errors import AgvBridgeError, CheckpointError, SpecMismatchError, TrainingError, WorldDiedError
 from bridge.policy import RandomPolicy
 from bridge.registry import open_world
 from bridge.scenario import Scenario, load_scenario
@@ -158,6 +158,54 @@ def test_training_raises_when_the_folder_holds_a_run(scenario: Scenario, tmp_pat
     train(scenario, train_config(scenario, {**TINY, "updates": 1}), tmp_path / "run")
     with pytest.raises(CheckpointError, match="expected a new or empty folder, got one with a run"):
         train(scenario, train_config(scenario, TINY), tmp_path / "run")
+
+
+def test_training_begins_anew_in_the_folder_of_a_run_that_ended_before_its_first_update(
+    scenario: Scenario, tmp_path: Path
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    run.create(scenario, train_config(scenario, TINY))
+    run.metrics_file.touch()
+    with pytest.raises(CheckpointError, match=r"got one that ended before its first\. Remove the folder and train"):
+        train(scenario, train_config(scenario, TINY), run.path, resume=True)
+    assert train(scenario, train_config(scenario, {**TINY, "updates": 1}), run.path).update == 1
+
+
+def test_training_raises_when_the_folder_holds_figures_of_a_run_without_a_checkpoint(
+    scenario: Scenario, tmp_path: Path
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    run.create(scenario, train_config(scenario, TINY))
+    run.metrics_file.write_text('{"update": 1, "env_steps": 1}\n')
+    with pytest.raises(CheckpointError, match=r"ended before its first checkpoint and cannot be resumed\. Remove it"):
+        train(scenario, train_config(scenario, TINY), run.path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"config\.yaml: expected settings by key, got an empty file"),
+        ("- 1\n", r"config\.yaml: expected settings by key, got a list"),
+        ("x: [\n", r"config\.yaml: expected YAML, got .*line 2"),
+        ("seed: one\n", r"config\.yaml: train\.seed: expected an integer, got 'one'"),
+    ],
+)
+def test_resume_raises_when_the_configuration_of_the_run_is_damaged(
+    scenario: Scenario, tmp_path: Path, text: str, message: str
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    run.create(scenario, train_config(scenario, TINY))
+    run.config_file.write_text(text)
+    with pytest.raises(AgvBridgeError, match=message):
+        run.config()
+
+
+@pytest.mark.parametrize("line", ["garbage", '{"env_steps": 3}', "[]"])
+def test_reading_metrics_names_the_line_that_is_damaged(tmp_path: Path, line: str) -> None:
+    run = RunFolder(tmp_path)
+    run.metrics_file.write_text(f'{{"update": 1, "env_steps": 1}}\n{line}\n')
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl: line 2: expected the figures of an update, got"):
+        read_metrics(run)
 
 
 def test_resume_raises_when_there_is_no_run(scenario: Scenario, tmp_path: Path) -> None:
