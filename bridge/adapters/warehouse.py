@@ -64,8 +64,13 @@ class WarehouseWorld:
 
     @property
     def planners(self) -> dict[str, PolicyFactory]:
-        """PIBT, where robots move from cell to cell."""
-        return {"pibt": _pibt} if self._config.drive.kind == "grid" else {}
+        """PIBT where robots move from cell to cell; token passing where the floor is well-formed, too."""
+        if self._config.drive.kind != "grid":
+            return {}
+        from bridge.planners.well_formed import well_formed_faults
+
+        faults = well_formed_faults(self._layout, self._config.num_robots)
+        return {"pibt": _pibt} if faults else {"pibt": _pibt, "token_passing": _token_passing}
 
     def throughput_bound(self) -> ThroughputBound:
         """How much could be delivered at most; see :func:`bridge.planners.bound.throughput_bound`."""
@@ -90,11 +95,22 @@ class WarehouseWorld:
 
 def _pibt(roster: Roster) -> FleetPolicy:
     from bridge.planners.pibt import PibtPolicy
+
+    return PibtPolicy(_simulator(roster, "pibt"))
+
+
+def _token_passing(roster: Roster) -> FleetPolicy:
+    from bridge.planners.token_passing import TokenPassingPolicy
+
+    return TokenPassingPolicy(_simulator(roster, "token_passing"))
+
+
+def _simulator(roster: Roster, planner: str) -> WarehouseSimulator:
     from bridge.warehouse.simulator import WarehouseSimulator
 
     if not isinstance(roster, WarehouseSimulator):
         raise SpecMismatchError(
-            f"planner 'pibt': expected a WarehouseSimulator to look into, got {type(roster).__name__}. "
+            f"planner {planner!r}: expected a WarehouseSimulator to look into, got {type(roster).__name__}. "
             "Give it the roster of a warehouse world."
         )
-    return PibtPolicy(roster)
+    return roster

@@ -2,5 +2,7 @@
 
 from bridge.planners.bound import ThroughputBound, throughput_bound
 from bridge.planners.pibt import PibtPolicy
+from bridge.planners.token_passing import TokenPassingPolicy
+from bridge.planners.well_formed import well_formed_faults
 
-__all__ = ["PibtPolicy", "ThroughputBound", "throughput_bound"]
+__all__ = ["PibtPolicy", "ThroughputBound", "TokenPassingPolicy", "throughput_bound", "well_formed_faults"]

@@ -39,7 +39,10 @@ def _shipped_grids() -> list[str]:
     return [
         name
         for name, scenario in loaded.items()
-        if isinstance(scenario.config, WarehouseConfig) and scenario.config.drive.kind == "grid"
+        if isinstance(scenario.config, WarehouseConfig)
+        and scenario.config.drive.kind == "grid"
+        # PIBT takes for granted that robots do what it says, at once.
+        and scenario.config.randomisation is None
     ]
 
 
