@@ -186,6 +186,7 @@ class UnityLink:
                 error,
             )
             time.sleep(delay_s)
+            self.identities.clear()
             try:
                 self.session = self._start()
             except (WorldDiedError, WorldTimeoutError) as next_error:

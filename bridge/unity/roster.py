@@ -177,7 +177,11 @@ class UnityRoster:
         for lives in self._lives.values():
             lives.begin_reset(self._newest_id, forget_slots=seed is not None)
         self._arrays.episode_over[:] = False
-        self._take(self._link.reset(seed))
+        restarts = self._link.restarts
+        output = self._link.reset(seed)
+        if self._link.restarts > restarts:
+            self._meet_new_player()
+        self._take(output)
         self._await_lives("reset")
         self._figures.clear()
         self._link.stats.take()
@@ -234,11 +238,15 @@ class UnityRoster:
 
     def _restart(self, error: Exception) -> None:
         output = self._link.restart(error)
+        self._meet_new_player()
+        self._take(output)
+
+    def _meet_new_player(self) -> None:
+        """Its agents have nothing to do with those of the player before, whatever their ids and groups."""
         for lives in self._lives.values():
             lives.begin_restart()
         self._areas = AreaTable(self._arrays.num_envs)
         self._newest_id = -1
-        self._take(output)
 
     def _await_lives(self, call: str) -> None:
         """Go on while the player has nobody to ask: a scene may start empty, and agents may come back later."""

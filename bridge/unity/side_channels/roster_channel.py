@@ -80,5 +80,9 @@ class RosterChannel(SideChannel):  # type: ignore[misc]
         """What was announced of an agent; None if nothing was."""
         return self._identities.get(agent_id)
 
+    def clear(self) -> None:
+        """Forget everything; another player numbers its agents anew."""
+        self._identities.clear()
+
     def __len__(self) -> int:
         return len(self._identities)

@@ -87,12 +87,20 @@ def test_step_truncates_and_goes_on_when_a_crashed_player_is_started_again(
 
 
 def test_reset_is_repeated_when_the_player_dies_in_it(scripted_player: Callable[..., Any], tmp_path: Path) -> None:
-    player = scripted_player(exchanges=[{"fault": {"crash_once": str(tmp_path / "crashed")}}, first(4.0)])
+    again = {**agent(4.0, reward=0.5), "behaviors": BEHAVIORS}
+    crash = {"fault": {"crash_once": str(tmp_path / "crashed")}}
+    player = scripted_player(exchanges=[again, crash, agent(5.0, reward=1.0)])
     with opened(world(), command=player.command, max_restarts=1, restart_delay_s=0.0) as (roster, values):
         roster.reset(seed=5)
+        roster.reset(seed=6)
         assert roster.restarts == 1
         assert values.observations[0, 0].tolist() == [4.0]
-        assert [sent_seed(reply) for reply in player.wait_for_replies(4) if reply["command"]] == [5, 5]
+        roster.step()
+        roster.step()
+        # Nothing is left over from the player before, although its agents had the same ids.
+        assert (values.rewards[0, 0], roster.unclaimed_rewards) == (1.5, 0.5)
+        seeds = [sent_seed(reply) for reply in player.replies() if reply["command"] == messages.COMMAND_RESET]
+        assert seeds == [5, 6, 6]
 
 
 def sent_seed(reply: dict[str, Any]) -> int:
