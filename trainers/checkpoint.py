@@ -94,6 +94,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if not path.is_file():
         raise CheckpointError(f"{path}: expected a checkpoint, got no file. Train first, or check the path.")
     try:
+        if not zipfile.is_zipfile(path):
+            # numpy would suggest to read it as a pickle.
+            raise zipfile.BadZipFile("it is no archive, or its end is missing")
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         header = json.loads(arrays.pop(_HEADER).tobytes())

@@ -25,14 +25,16 @@ _MAX_PANELS = 12
 
 
 def evaluation_table(rows: Sequence[EvaluationRow], title: str = "evaluation") -> Table:
-    """Policies as rows, figures as columns: mean and half of the 95% confidence interval."""
-    names = _figure_names(rows)
+    """Figures as rows, policies as columns: mean and half of the 95% confidence interval.
+
+    There are many figures and few policies: so that it fits into a terminal of 80 columns.
+    """
     table = Table(title=title)
-    table.add_column("policy")
-    for name in names:
-        table.add_column(name, justify="right")
+    table.add_column("figure")
     for row in rows:
-        table.add_row(row.policy, *(str(row.figures[name]) if name in row.figures else "-" for name in names))
+        table.add_column(row.policy, justify="right")
+    for name in _figure_names(rows):
+        table.add_row(name, *(str(row.figures[name]) if name in row.figures else "-" for row in rows))
     return table
 
 

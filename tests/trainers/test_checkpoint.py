@@ -86,6 +86,13 @@ def test_loading_raises_when_the_file_was_cut_short(tmp_path: Path, size: int) -
         load_checkpoint(path)
 
 
+def test_loading_does_not_advise_to_unpickle_when_the_file_is_foreign(tmp_path: Path) -> None:
+    (tmp_path / "latest.npz").write_text("hello")
+    with pytest.raises(CheckpointError, match=r"got a damaged or foreign file \(it is no archive") as caught:
+        load_checkpoint(tmp_path / "latest.npz")
+    assert "pickle" not in str(caught.value)
+
+
 def rewrite(path: Path, **changes: Any) -> None:
     with np.load(path) as archive:
         members = {name: archive[name] for name in archive.files}

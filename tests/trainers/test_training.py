@@ -23,6 +23,7 @@ from bridge.registry import open_world
 from bridge.scenario import Scenario, load_scenario
 from trainers import RunFolder, evaluate, load_policy, train, train_config
 from trainers.checkpoint import load_checkpoint
+from trainers.evaluation import Estimate, EvaluationRow
 from trainers.interrupt import StopRequest
 from trainers.metrics_log import read_metrics
 from trainers.progress import LiveProgress, PlainProgress, SilentProgress, TrainProgress, console_progress
@@ -355,6 +356,17 @@ def test_evaluation_compares_policies_on_equal_episodes_and_reports_them(scenari
     plot_learning_curves(RunFolder(tmp_path / "run"), tmp_path / "curves.png")
     for name in ("comparison.png", "curves.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_evaluation_table_fits_into_80_columns_with_many_figures() -> None:
+    figures = {f"figure_number_{index}": Estimate(1184.6, 51.2) for index in range(13)}
+    rows = [EvaluationRow(policy, 20, figures) for policy in ("random", "trained", "pibt")]
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(evaluation_table(rows))
+    text = capture.get()
+    assert all(name in text for name in (*figures, "random", "trained", "pibt"))
+    assert text.count("1185 ± 51") == 39
 
 
 def test_evaluation_raises_when_the_seed_was_trained_on(scenario: Scenario) -> None:
