@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -31,6 +32,9 @@ class ObservationBlock:
         sensor: Index of the sensor that carries the block: in Unity and in an
             exported model the values of sensor ``i`` are the input ``obs_i``.
         description: One sentence for a reader of ``agv-bridge scenarios show``.
+        shape: Shape of the values where they have two or three dimensions, which the observation holds flat in
+            row-major order; empty for a vector. ``observation[layout.slice_of(name)].reshape(shape)`` is the block.
+        is_goal: The block says what the robot is to reach (ML-Agents' goal signal).
     """
 
     name: str
@@ -41,10 +45,16 @@ class ObservationBlock:
     fields: tuple[str, ...] = ()
     sensor: int = 0
     description: str = ""
+    shape: tuple[int, ...] = ()
+    is_goal: bool = False
 
     def __post_init__(self) -> None:
         if self.size < 1:
             raise SpecMismatchError(f"observation block {self.name!r}: expected a size >= 1, got {self.size}.")
+        if self.shape and (min(self.shape) < 1 or math.prod(self.shape) != self.size):
+            raise SpecMismatchError(
+                f"observation block {self.name!r}: expected a shape of {self.size} values, got {self.shape}."
+            )
         if self.fields and len(self.fields) != self.size:
             raise SpecMismatchError(
                 f"observation block {self.name!r}: expected {self.size} field names, got {len(self.fields)}."
@@ -106,8 +116,11 @@ class ObservationLayout:
 
     @property
     def digest(self) -> str:
-        """SHA-256 (16 hex digits) over names, sizes, units, fields and sensors: equal digests, equal meaning."""
-        parts = [[b.name, b.size, b.unit, list(b.fields), b.sensor] for b in self.blocks]
+        """SHA-256 (16 hex digits) over all that gives a block its meaning: equal digests, equal meaning.
+
+        Names, sizes, units, fields and sensors; shapes of several dimensions and goals only where there are some.
+        """
+        parts = [_digest_part(block) for block in self.blocks]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     def require_equal(self, other: ObservationLayout, where: str) -> None:
@@ -135,17 +148,29 @@ class ObservationLayout:
     @classmethod
     def from_json(cls, data: list[dict[str, Any]]) -> ObservationLayout:
         """The inverse of :meth:`to_json`."""
-        return cls(tuple(ObservationBlock(**{**block, "fields": tuple(block["fields"])}) for block in data))
+        tuples = [{"fields": tuple(b["fields"]), "shape": tuple(b.get("shape", ()))} for b in data]
+        return cls(tuple(ObservationBlock(**{**block, **own}) for block, own in zip(data, tuples, strict=True)))
 
 
-def _identity(block: ObservationBlock) -> tuple[Any, ...]:
-    return (block.name, block.size, block.unit, block.fields, block.sensor)
+def _digest_part(block: ObservationBlock) -> list[Any]:
+    part: list[Any] = [block.name, block.size, block.unit, list(block.fields), block.sensor]
+    if len(block.shape) > 1:
+        part.append(list(block.shape))
+    if block.is_goal:
+        part.append("goal")
+    return part
+
+
+def _identity(block: ObservationBlock) -> str:
+    return json.dumps(_digest_part(block))
 
 
 def _describe(block: ObservationBlock | None) -> str:
     if block is None:
         return "no block"
-    return f"{block.name!r} ({block.size} values, unit {block.unit}, sensor {block.sensor})"
+    shape = f", shape {block.shape}" if len(block.shape) > 1 else ""
+    goal = ", a goal" if block.is_goal else ""
+    return f"{block.name!r} ({block.size} values, unit {block.unit}, sensor {block.sensor}{shape}{goal})"
 
 
 @dataclass(frozen=True)

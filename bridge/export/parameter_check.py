@@ -35,6 +35,7 @@ def require_sound_parameters(parameters: ActorParameters) -> None:
     for name, number in (("normaliser_clip", parameters.normaliser_clip), ("norm_epsilon", parameters.norm_epsilon)):
         if not number > 0:
             raise ExportError(f"{where}: {name}: expected a number > 0, got {number}.")
+    _require_vectors(parameters, where)
     _require_agent_id_last(parameters, where)
 
 
@@ -87,6 +88,15 @@ def _require_array(where: str, array: NDArray[np.float32] | None, shape: Shape |
             f"{where}: expected finite values, got {bad} that are not. Export a checkpoint from before the training "
             "went wrong."
         )
+
+
+def _require_vectors(parameters: ActorParameters, where: str) -> None:
+    for block in parameters.observation.blocks:
+        if len(block.shape) > 1:
+            raise ExportError(
+                f"{where}: expected vectors as observations, got the block {block.name!r} of shape {block.shape}. "
+                "Unity feeds such a sensor as a tensor of its shape, which an exported model does not read."
+            )
 
 
 def _require_agent_id_last(parameters: ActorParameters, where: str) -> None:

@@ -15,11 +15,14 @@ from typing import Any, Final
 from bridge.errors import SpecMismatchError, UnityProtocolError
 from bridge.specs import ActionSpec, RoleSpec
 from bridge.unity import mlagents_types as mlagents
+from bridge.unity.images import MAX_MAPPED_CHANNELS
+from bridge.unity.messages import COMPRESSION_PNG
 
 __all__ = [
     "LAYOUT_SENSOR",
     "MAX_ACTION_SIZE",
     "MAX_NAME_LENGTH",
+    "MAX_RANK",
     "MAX_SENSORS",
     "MAX_VALUES",
     "Behavior",
@@ -29,6 +32,7 @@ __all__ = [
 
 MAX_NAME_LENGTH: Final = 1024
 MAX_SENSORS: Final = 1024
+MAX_RANK: Final = 3
 MAX_VALUES: Final = 16 * 1024 * 1024
 MAX_ACTION_SIZE: Final = 65536
 
@@ -45,12 +49,15 @@ class SensorSpec:
         shape: Shape of its values; one dimension for a vector.
         dimension_properties: ML-Agents' flags, one per dimension.
         observation_type: 0 for an ordinary observation, 1 for a goal signal.
+        channel_mapping: Of a sensor that sends PNGs, where their channels go, empty for one after the other;
+            None for a sensor that sends plain values.
     """
 
     name: str
     shape: tuple[int, ...]
     dimension_properties: tuple[int, ...]
     observation_type: int
+    channel_mapping: tuple[int, ...] | None = None
 
     @property
     def size(self) -> int:
@@ -87,7 +94,7 @@ class Behavior:
         """A behavior from its ``BrainParameters`` and the ``AgentInfo`` of one of its agents.
 
         Raises:
-            UnityProtocolError: A size, a shape or a name is out of bounds, or an observation is not a vector.
+            UnityProtocolError: A size, a shape or a name is out of bounds.
         """
         name = parameters.brain_name
         where = f"behavior {name[:MAX_NAME_LENGTH]!r}"
@@ -134,6 +141,14 @@ def require_role(behavior: Behavior, role: RoleSpec) -> None:
                 f"{where}: expected the observation layout {role.observation.digest} (agv-bridge scenarios show), "
                 f"got {match[1]}. The player runs another scenario, or another version of it."
             )
+    for block in role.observation.blocks:
+        if len(block.shape) > 1 and block.sensor < len(behavior.sensors):
+            shape = behavior.sensors[block.sensor].shape
+            if shape != block.shape:
+                raise SpecMismatchError(
+                    f"{where}: sensor {block.sensor}: expected the shape {block.shape} as {block.name!r}, got {shape}. "
+                    "Use the player, and the version of its ML-Agents package, that the policy was trained with."
+                )
     if behavior.observation_size != role.observation.size:
         raise SpecMismatchError(
             f"{where}: expected {role.observation.size} observed values, got {behavior.observation_size}. "
@@ -149,26 +164,36 @@ def require_role(behavior: Behavior, role: RoleSpec) -> None:
 
 
 def _sensor(observation: Any, where: str) -> SensorSpec:
-    name, shape = observation.name, tuple(observation.shape)
+    name = observation.name
     if len(name) > MAX_NAME_LENGTH:
         raise UnityProtocolError(f"{where}: expected a sensor name of at most {MAX_NAME_LENGTH} characters, got more.")
-    if len(shape) != 1:
+    where = f"{where}: sensor {name!r}"
+    if not 1 <= len(observation.shape) <= MAX_RANK:
+        raise UnityProtocolError(f"{where}: expected 1 to {MAX_RANK} dimensions, got {len(observation.shape)}.")
+    shape = tuple(observation.shape)
+    if min(shape) < 1 or math.prod(shape) > MAX_VALUES:
+        raise UnityProtocolError(f"{where}: expected 1 to {MAX_VALUES} values, got the shape {shape}.")
+    if len(observation.dimension_properties) not in (0, len(shape)):
         raise UnityProtocolError(
-            f"{where}: sensor {name!r}: expected a vector observation, got the shape {shape}. "
-            "Buffer and visual observations are not supported yet: use vector sensors."
+            f"{where}: expected a property per dimension, got {len(observation.dimension_properties)}."
         )
-    if not 0 < shape[0] <= MAX_VALUES:
-        raise UnityProtocolError(f"{where}: sensor {name!r}: expected 1 to {MAX_VALUES} values, got {shape[0]}.")
     properties = tuple(observation.dimension_properties) or (0,) * len(shape)
-    if len(properties) != len(shape) or not all(0 <= value < 8 for value in properties):
-        raise UnityProtocolError(
-            f"{where}: sensor {name!r}: expected a property of 0 to 7 per dimension, got {properties}."
-        )
+    if not all(0 <= value < 8 for value in properties):
+        raise UnityProtocolError(f"{where}: expected a property of 0 to 7 per dimension, got {properties}.")
     if observation.observation_type not in (0, 1):
+        raise UnityProtocolError(f"{where}: expected observation type 0 or 1, got {observation.observation_type}.")
+    return SensorSpec(name, shape, properties, observation.observation_type, _channel_mapping(observation, where))
+
+
+def _channel_mapping(observation: Any, where: str) -> tuple[int, ...] | None:
+    if observation.compression_type != COMPRESSION_PNG:
+        return None
+    if len(observation.compressed_channel_mapping) > MAX_MAPPED_CHANNELS:
         raise UnityProtocolError(
-            f"{where}: sensor {name!r}: expected observation type 0 or 1, got {observation.observation_type}."
+            f"{where}: expected a mapping of at most {MAX_MAPPED_CHANNELS} channels, "
+            f"got {len(observation.compressed_channel_mapping)}."
         )
-    return SensorSpec(name, shape, properties, observation.observation_type)
+    return tuple(observation.compressed_channel_mapping)
 
 
 def _action_spec(parameters: Any, where: str) -> ActionSpec:

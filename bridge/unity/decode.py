@@ -8,6 +8,7 @@ checked against the behavior; only checked data leaves this module.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from bridge.errors import UnityProtocolError
 from bridge.unity.behaviors import MAX_SENSORS, Behavior
+from bridge.unity.images import ImageError, ImageFormat
 from bridge.unity.messages import AgentInfo, InitializationOutput
 from bridge.unity.wire import (
     MAX_BEHAVIORS,
@@ -51,11 +53,14 @@ class OutputDecoder:
 
     Attributes:
         behaviors: Behaviors that have appeared, by name on the wire; grows.
+        channels_first: Visual observations are channel, row, column; else row, column, channel.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, channels_first: bool = True) -> None:
         self.behaviors: dict[str, Behavior] = {}
+        self.channels_first = channels_first
         self._readers: dict[str, AgentReader] = {}
+        self._formats: dict[str, dict[int, ImageFormat]] = {}
 
     def decode(self, request: Request) -> PlayerOutput:
         """The agents, new behaviors and side-channel bytes of a request with status 200.
@@ -65,6 +70,7 @@ class OutputDecoder:
         """
         new = self._new_behaviors(request)
         readers = {name: AgentReader(behavior) for name, behavior in new.items()}
+        formats = {name: self._image_formats(behavior) for name, behavior in new.items()}
         batches = {}
         try:
             for name, entry in request.agents.items():
@@ -72,11 +78,16 @@ class OutputDecoder:
                 if reader is None:
                     raise self._undescribed(name, new)
                 if entry[6] > 0:
-                    batches[name] = _uncompressed(reader, *reader.read(request))
+                    batch, compressed = reader.read(request)
+                    if compressed is not None:
+                        known = self._formats.get(name) or formats.get(name) or {}
+                        _read_images(reader, known, request, batch, compressed)
+                    batches[name] = batch
         except UnusualFormError:
             return self.decode(read_request(canonical(request.data.tobytes())))
         self.behaviors.update(new)
         self._readers.update(readers)
+        self._formats.update(formats)
         return PlayerOutput(batches, new, request.side_channel)
 
     def _new_behaviors(self, request: Request) -> dict[str, Behavior]:
@@ -91,6 +102,19 @@ class OutputDecoder:
             if name not in self.behaviors and name in request.agents and request.agents[name][6] > 0:
                 new[name] = Behavior.from_messages(parameters, _first_agent(request, name))
         return new
+
+    def _image_formats(self, behavior: Behavior) -> dict[int, ImageFormat]:
+        """The formats of the sensors that send PNGs, by number of the sensor."""
+        formats = {}
+        for index, sensor in enumerate(behavior.sensors):
+            if sensor.channel_mapping is not None:
+                try:
+                    formats[index] = ImageFormat.of(sensor.shape, sensor.channel_mapping, self.channels_first)
+                except ImageError as error:
+                    raise UnityProtocolError(
+                        f"behavior {behavior.name!r}: sensor {sensor.name!r}: expected {error}"
+                    ) from error
+        return formats
 
     def _undescribed(self, name: str, new: dict[str, Behavior]) -> UnityProtocolError:
         return UnityProtocolError(
@@ -128,11 +152,32 @@ def _parse(message: Any, data: bytes, expected: str) -> Message:
     return parsed
 
 
-def _uncompressed(reader: AgentReader, batch: AgentBatch, compressed: NDArray[np.int64] | None) -> AgentBatch:
-    """A batch, as long as none of its observations is compressed."""
-    if compressed is not None:
-        row, sensor = np.argwhere(compressed[..., 0] >= 0)[0].tolist()
-        raise reader.misfit(
-            int(batch.agent_id[row]), sensor, "uncompressed values, got compressed ones. Use vector sensors."
-        )
-    return batch
+def _read_images(
+    reader: AgentReader,
+    formats: Mapping[int, ImageFormat],
+    request: Request,
+    batch: AgentBatch,
+    compressed: NDArray[np.int64],
+) -> None:
+    """Write the observations that are compressed into their columns.
+
+    Args:
+        reader: What read the batch.
+        formats: Formats of the sensors that may send PNGs, by number of the sensor.
+        request: The bytes.
+        batch: Its observations are filled.
+        compressed: (N, S, 2) int64, where the PNGs are; -1 for none.
+    """
+    for row, sensor in np.argwhere(compressed[..., 0] >= 0).tolist():
+        if sensor not in formats:
+            raise reader.misfit(
+                int(batch.agent_id[row]),
+                sensor,
+                "uncompressed values as in the sensor's first message, got compressed ones. "
+                "Do not change a sensor's compression while it runs.",
+            )
+        start, stop = compressed[row, sensor].tolist()
+        try:
+            formats[sensor].decode(request.data[start:stop].tobytes(), batch.observations[row, reader.columns(sensor)])
+        except ImageError as error:
+            raise reader.misfit(int(batch.agent_id[row]), sensor, str(error)) from error

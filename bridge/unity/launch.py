@@ -33,6 +33,11 @@ class PlayerCommand:
     log_folder: Path | None = None
     worker_id: int = 0
 
+    @property
+    def is_without_graphics(self) -> bool:
+        """Whether the player draws nothing."""
+        return self.no_graphics or any(name.lower() == "-nographics" for name in self.additional)
+
 
 class PlayerResources:
     """What has to be released: the server, the player, and the folder of its logs."""

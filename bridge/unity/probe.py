@@ -63,6 +63,8 @@ def layout_of(behavior: Behavior) -> ObservationLayout:
                 name if names.count(name) == 1 else f"{name}#{index}",
                 sensor.size,
                 sensor=index,
+                shape=sensor.shape if len(sensor.shape) > 1 else (),
+                is_goal=sensor.observation_type == 1,
                 description="Sensor of the Unity scene.",
             )
             for index, (name, sensor) in enumerate(zip(names, behavior.sensors, strict=True))

@@ -25,8 +25,10 @@ from bridge.errors import (
     UnityVersionError,
 )
 from bridge.unity.behaviors import Behavior
+from bridge.unity.blank_images import BlankImageWatch
 from bridge.unity.decode import OutputDecoder, PlayerOutput, parse_initialization
 from bridge.unity.encode import BehaviorActions, encode_initialization, encode_reset, encode_step
+from bridge.unity.images import sends_channels_first
 from bridge.unity.launch import PlayerCommand, PlayerResources
 from bridge.unity.messages import API_VERSION, STATUS_QUIT
 from bridge.unity.player_process import PlayerProcess, describe_exit
@@ -111,6 +113,7 @@ class UnitySession:
         self._channels = channels
         self._closed = False
         self._running = False
+        self._blank_images = BlankImageWatch() if command is not None and command.is_without_graphics else None
         # Before a player can wait for an answer.
         compile_kernels()
         self._resources = PlayerResources(ExchangeServer(options.host, options.port))
@@ -195,6 +198,7 @@ class UnitySession:
             )
         introduction = parse_initialization(request.initialization)
         _require_compatible(introduction.communication_version, introduction.package_version)
+        self._decoder.channels_first = sends_channels_first(introduction.package_version)
         mine = encode_initialization(
             self._options.seed, self._options.num_areas, API_VERSION, f"agv-bridge {version('agv-bridge')}"
         )
@@ -207,6 +211,8 @@ class UnitySession:
         try:
             self._resources.server.reply(reply)
             output = self._decoder.decode(self._receive(call))
+            if self._blank_images is not None:
+                self._blank_images.look(self.behaviors, output.batches)
             self._channels.deliver(output.side_channel)
         except BaseException:
             self.close(grace_s=0.0)

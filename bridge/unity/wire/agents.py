@@ -13,7 +13,10 @@ from bridge.unity.behaviors import MAX_VALUES, Behavior
 from bridge.unity.wire import layout, walker
 from bridge.unity.wire.request import Request
 
-__all__ = ["AgentBatch", "AgentReader", "UnusualFormError"]
+__all__ = ["MAX_IMAGE_VALUES", "AgentBatch", "AgentReader", "UnusualFormError"]
+
+MAX_IMAGE_VALUES: Final = 4 * MAX_VALUES
+"""Most values of one behavior in one message, where some are compressed: bytes say little about their number."""
 
 _ALIKE: Final = "All agents of a behavior must have the same sensors; give agents with others another behavior name."
 _NOT_FINITE: Final = "Look for a division by zero in the scene."
@@ -73,6 +76,7 @@ class AgentReader:
             row[3 : 3 + len(sensor.shape)] = sensor.shape
             first += sensor.size
         self._size = first
+        self._sends_images = any(sensor.channel_mapping is not None for sensor in behavior.sensors)
         # Scratch memory, larger where there are many agents.
         self._compressed = np.empty((64, len(self._shapes), 2), np.int64)
         self._report = np.empty(5, np.int64)
@@ -91,7 +95,12 @@ class AgentReader:
         entry = request.agents[self._behavior.name]
         count, size = int(entry[6]), self._size
         rows = count
-        if count * size > MAX_VALUES:  # no more memory than the bytes can fill
+        if self._sends_images and count * size > MAX_IMAGE_VALUES:
+            raise UnityProtocolError(
+                f"behavior {self._behavior.name!r}: expected at most {MAX_IMAGE_VALUES} values of visual observations "
+                f"in one message, got {count} agents with {size} each. Use smaller pictures, or several players."
+            )
+        if not self._sends_images and count * size > MAX_VALUES:  # no more memory than the bytes can fill
             rows = min(count, max(int(entry[3] - entry[2]) // (4 * size) + 1, MAX_VALUES // size))
         if rows > len(self._compressed):
             self._compressed = np.empty((rows, len(self._shapes), 2), np.int64)
@@ -127,6 +136,11 @@ class AgentReader:
             action_mask=columns.allowed,
         )
         return batch, self._compressed[:count].copy() if num_compressed else None
+
+    def columns(self, sensor: int) -> slice:
+        """Where the values of a sensor are in an observation."""
+        first, size = self._shapes[sensor, :2].tolist()
+        return slice(first, first + size)
 
     def misfit(self, agent_id: int, sensor: int, expected_and_got: str) -> UnityProtocolError:
         """An error that names a sensor."""

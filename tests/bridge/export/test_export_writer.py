@@ -218,3 +218,13 @@ def test_writer_refuses_an_agent_id_that_is_not_the_last_sensor(make_actor, tmp_
     moved = dataclasses.replace(actor, observation=type(actor.observation).from_json(layout))
     with pytest.raises(ExportError, match="expected the block 'agent_id' in a sensor of its own after all others"):
         write_actor(moved, tmp_path / "a.onnx", scenario_name="dock")
+
+
+def test_writer_refuses_an_observation_that_is_a_picture(make_actor, tmp_path):
+    actor = make_actor()
+    layout = [dataclasses.asdict(block) for block in actor.observation.blocks]
+    layout[0]["shape"] = [1, layout[0]["size"]]
+    seeing = dataclasses.replace(actor, observation=type(actor.observation).from_json(layout))
+    with pytest.raises(ExportError, match=r"expected vectors as observations, got the block .* of shape \(1, "):
+        write_actor(seeing, tmp_path / "a.onnx", scenario_name="dock")
+    assert not list(tmp_path.iterdir())

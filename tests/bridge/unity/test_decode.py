@@ -110,15 +110,17 @@ def test_new_behavior_is_refused_when_its_actions_are_impossible(spec: dict[str,
 @pytest.mark.parametrize(
     ("observation", "message"),
     [
-        ({"shape": [3, 4, 4]}, r"expected a vector observation, got the shape \(3, 4, 4\). .*not supported yet"),
-        ({"shape": [1 << 30]}, r"expected 1 to 16777216 values, got 1073741824"),
-        ({"shape": [0]}, r"expected 1 to 16777216 values, got 0"),
+        ({"shape": [1, 3, 4, 4]}, r"expected 1 to 3 dimensions, got 4"),
+        ({"shape": []}, r"expected 1 to 3 dimensions, got 0"),
+        ({"shape": [1 << 30]}, r"expected 1 to 16777216 values, got the shape \(1073741824,\)"),
+        ({"shape": [3, 0]}, r"expected 1 to 16777216 values, got the shape \(3, 0\)"),
+        ({"shape": [2], "dimension_properties": [1, 1]}, r"expected a property per dimension, got 2"),
         ({"shape": [1], "dimension_properties": [9]}, r"expected a property of 0 to 7 per dimension, got \(9,\)"),
         ({"shape": [1], "observation_type": 7}, r"expected observation type 0 or 1, got 7"),
         ({"shape": [2], "float_data": {"data": [1.0]}}, r"agent 0: sensor 0 \('s'\): expected 2 values, got 1"),
         (
             {"shape": [1], "compression_type": 1, "compressed_data": b"x"},
-            r"agent 0: .* expected uncompressed values",
+            r"expected compressed values only where there are three dimensions, got the shape \(1,\)",
         ),
     ],
 )
