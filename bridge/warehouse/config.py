@@ -25,10 +25,12 @@ __all__ = [
     "DifferentialDriveConfig",
     "DriveConfig",
     "GridConfig",
+    "HistoryBlock",
     "LayoutConfig",
     "LidarBlock",
     "NeighboursBlock",
     "PathBlock",
+    "PositionBlock",
     "RewardConfig",
     "RoleConfig",
     "SelfBlock",
@@ -135,8 +137,31 @@ class NeighboursBlock(Section):
     range_m: float = Field(6.0, gt=0, le=1000, description="Radio range in m.")
 
 
+class PositionBlock(Section):
+    """Where on the floor the robot is: binds a policy to one layout, so no other block tells."""
+
+    block: Literal["position"] = "position"
+    range_m: float = Field(100.0, gt=0, description="Positions are divided by this and cut at 1.")
+
+
+class HistoryBlock(Section):
+    """What the robot saw in other blocks at its last decisions, newest first; zeros before the start of its life."""
+
+    block: Literal["history"] = "history"
+    of: tuple[str, ...] = Field(("self", "target"), min_length=1, description="Blocks that are remembered.")
+    steps: int = Field(2, ge=1, le=64, description="How many decisions are remembered.")
+
+
 BlockConfig = Annotated[
-    SelfBlock | TargetBlock | PathBlock | WindowBlock | LidarBlock | NeighboursBlock | MessagesBlock,
+    SelfBlock
+    | TargetBlock
+    | PathBlock
+    | WindowBlock
+    | LidarBlock
+    | NeighboursBlock
+    | MessagesBlock
+    | PositionBlock
+    | HistoryBlock,
     Field(discriminator="block"),
 ]
 
@@ -258,6 +283,19 @@ class WarehouseConfig(Section):
             raise ValueError("expected a block 'target' or 'neighbours' with position_noise_m, got none.")
         if random.neighbour_dropout > 0 and "neighbours" not in blocks:
             raise ValueError("expected a block 'neighbours' with neighbour_dropout, got none.")
+        return self
+
+    @model_validator(mode="after")
+    def _history_is_of_blocks(self) -> Self:
+        names = [block.block for block in self.observation if block.block != "history"]
+        for block in self.observation:
+            if isinstance(block, HistoryBlock):
+                unknown = [name for name in block.of if name not in names]
+                if unknown or len(set(block.of)) != len(block.of):
+                    raise ValueError(
+                        f"expected history.of to be distinct blocks among {', '.join(names)}, "
+                        f"got {', '.join(block.of)}."
+                    )
         return self
 
     @property

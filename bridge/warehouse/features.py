@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from bridge.specs import MetricSpec
 from bridge.warehouse.charging import CHARGING_METRICS, Charging
-from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
+from bridge.warehouse.config import DifferentialDriveConfig, HistoryBlock, PositionBlock, WarehouseConfig
 from bridge.warehouse.contact_watch import NEAR_MISS_METRICS, STOP_METRICS, NearMisses, ProtectiveStops
 from bridge.warehouse.disturbances import AbsentRobots, ExecutionDelays, LateActions, SlipperyFloor
 from bridge.warehouse.errands import Errands
 from bridge.warehouse.feature import Feature, Parts
+from bridge.warehouse.memory_blocks import History, Position
 from bridge.warehouse.sensor_noise import SensorNoise
 from bridge.warehouse.service import SERVICE_METRICS, Service
 from bridge.warehouse.timeouts import TIMEOUT_METRICS, Timeouts
@@ -56,7 +57,7 @@ def make_features(parts: Parts) -> tuple[Feature, ...]:
         features.append(NearMisses(parts, contact.near_miss_m))
     if parts.config.charges:
         features.append(Charging(parts))
-    return (*features, *_disturbances(parts))
+    return (*features, *_disturbances(parts), *_memories(parts))
 
 
 def _disturbances(parts: Parts) -> Iterator[Feature]:
@@ -73,6 +74,16 @@ def _disturbances(parts: Parts) -> Iterator[Feature]:
         yield ExecutionDelays(parts, random.execution_delays)
     if max(random.lidar_noise_m, random.lidar_dropout, random.position_noise_m, random.neighbour_dropout) > 0.0:
         yield SensorNoise(parts, random)
+
+
+def _memories(parts: Parts) -> Iterator[Feature]:
+    for block in parts.config.observation:
+        if isinstance(block, PositionBlock):
+            yield Position(parts, block)
+    # Last: it remembers what all others have written.
+    for block in parts.config.observation:
+        if isinstance(block, HistoryBlock):
+            yield History(parts, block)
 
 
 def holds_robots(config: WarehouseConfig) -> bool:

@@ -383,9 +383,9 @@ class WarehouseSimulator(RobotsView):
 
     def _observe(self, first: int, envs: Bool, observations: NDArray[np.float32]) -> None:
         """Write what the robots of one role see; see ``Sensing.observe``."""
-        self._sensing.observe(first, envs, observations)
         if self._radio is not None:
             self._radio.observe(self._fleet.alive, self._steps, first, envs, observations)
+        self._sensing.observe(first, envs, observations)
 
     def _publish(self, envs: Bool) -> None:
         """Write what robots see and which of them live."""

@@ -9,9 +9,11 @@ from bridge.warehouse.config import (
     BlockConfig,
     DifferentialDriveConfig,
     DriveConfig,
+    HistoryBlock,
     LidarBlock,
     NeighboursBlock,
     PathBlock,
+    PositionBlock,
     SelfBlock,
     TargetBlock,
     WarehouseConfig,
@@ -97,6 +99,27 @@ def _block(block: BlockConfig, config: WarehouseConfig, turning: bool) -> Observ
         case MessagesBlock():
             assert config.communication is not None, "WarehouseConfig refuses the block without communication"
             return _messages_block(block, config.communication)
+        case PositionBlock():
+            return ObservationBlock(
+                "position",
+                2,
+                unit=f"{block.range_m:g} m",
+                low=0.0,
+                high=1.0,
+                fields=("x", "y"),
+                description="Where on the floor the robot is, from the bottom left corner.",
+            )
+        case HistoryBlock():
+            size = sum(_block(other, config, turning).size for other in config.observation if other.block in block.of)
+            return ObservationBlock(
+                "history",
+                block.steps * size,
+                unit=f"as in {', '.join(block.of)}",
+                low=-1.0,
+                high=1.0,
+                description=f"The blocks {', '.join(block.of)} as the robot saw them at its last {block.steps} "
+                "decisions, newest first; zeros before its life began.",
+            )
     assert_never(block)
 
 
