@@ -82,10 +82,13 @@ warehouse:
   episode_steps: 12
 """
 
+# protobuf 4's own extension warns when Python >= 3.12 imports it; newer ones do not.
+_PROTOBUF_4 = "ignore:Type google._upb:DeprecationWarning"
+
 
 def run(code: str, *arguments: str) -> str:
     result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code, *arguments],
+        [sys.executable, "-W", "error", "-W", _PROTOBUF_4, "-c", code, *arguments],
         capture_output=True,
         text=True,
         timeout=150,
