@@ -5,13 +5,21 @@ a gRPC client that connects to the trainer, announces its behaviors, sends what
 its agents see and lets them act on the answers. Whatever works with it works,
 as far as the protocol goes, with a Unity scene.
 
-    options  -> what stands on the command line
-    academy  -> the order of operations inside one simulation step
-    agents   -> lives, ids, rewards and observations of one role
-    encoding -> protocol messages of agents, and back
-    communicator, side_channels -> the wire
-    faults   -> failures on request, for tests of the other side
-    build    -> an executable file that trainers start as a Unity build
+    options                -> what stands on the command line
+    session, communicator  -> a player from start to exit code; its end of the wire
+    academy                -> the order of operations inside one simulation step
+    agents                 -> lives, ids, rewards and actions of one role
+    scene                  -> what the options make of a scenario: sensors and requests
+    sensors, camera        -> observations as messages
+    requests               -> when agents ask for decisions
+    encoding               -> protocol messages of agents, and back
+    side_channels          -> what comes in and goes out beside them
+    parameters, reports    -> values and samplers from the trainer; figures and announcements to it
+    swap                   -> another scenario in mid-run
+    faults                 -> failures on request, for tests of the other side
+    build                  -> an executable file that trainers start as a Unity build
+
+``docs/headless_player.md`` is the page for users.
 """
 
 from __future__ import annotations
