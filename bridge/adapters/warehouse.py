@@ -65,6 +65,8 @@ class WarehouseWorld:
     @property
     def planners(self) -> dict[str, PolicyFactory]:
         """PIBT where robots move from cell to cell; token passing where the floor is well-formed, too."""
+        if self._config.drive.kind == "grid_heading":
+            return {"pibt": _pibt_heading}
         if self._config.drive.kind != "grid":
             return {}
         from bridge.planners.well_formed import well_formed_faults
@@ -97,6 +99,12 @@ def _pibt(roster: Roster) -> FleetPolicy:
     from bridge.planners.pibt import PibtPolicy
 
     return PibtPolicy(_simulator(roster, "pibt"))
+
+
+def _pibt_heading(roster: Roster) -> FleetPolicy:
+    from bridge.planners.pibt_heading import PibtHeadingPolicy
+
+    return PibtHeadingPolicy(_simulator(roster, "pibt"))
 
 
 def _token_passing(roster: Roster) -> FleetPolicy:

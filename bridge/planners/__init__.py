@@ -2,7 +2,15 @@
 
 from bridge.planners.bound import ThroughputBound, throughput_bound
 from bridge.planners.pibt import PibtPolicy
+from bridge.planners.pibt_heading import PibtHeadingPolicy
 from bridge.planners.token_passing import TokenPassingPolicy
 from bridge.planners.well_formed import well_formed_faults
 
-__all__ = ["PibtPolicy", "ThroughputBound", "TokenPassingPolicy", "throughput_bound", "well_formed_faults"]
+__all__ = [
+    "PibtHeadingPolicy",
+    "PibtPolicy",
+    "ThroughputBound",
+    "TokenPassingPolicy",
+    "throughput_bound",
+    "well_formed_faults",
+]

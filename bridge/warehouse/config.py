@@ -25,6 +25,7 @@ __all__ = [
     "DifferentialDriveConfig",
     "DriveConfig",
     "GridConfig",
+    "HeadingGridConfig",
     "HistoryBlock",
     "LayoutConfig",
     "LidarBlock",
@@ -76,6 +77,13 @@ class GridConfig(Section):
     step_s: float = Field(1.0, gt=0, le=60, description="Simulated time of one step in s.")
 
 
+class HeadingGridConfig(Section):
+    """Robots face one of four sides: stay, one cell forward, or a quarter turn to the left or right."""
+
+    kind: Literal["grid_heading"] = "grid_heading"
+    step_s: float = Field(1.0, gt=0, le=60, description="Simulated time of one step in s.")
+
+
 class DifferentialDriveConfig(Section):
     """Robots are driven by forward speed v and turn rate omega, both in [-1, 1] of their limits."""
 
@@ -91,7 +99,7 @@ class DifferentialDriveConfig(Section):
     station_radius_m: float = Field(0.6, gt=0, description="A robot whose centre is this near has reached its target.")
 
 
-DriveConfig = Annotated[GridConfig | DifferentialDriveConfig, Field(discriminator="kind")]
+DriveConfig = Annotated[GridConfig | HeadingGridConfig | DifferentialDriveConfig, Field(discriminator="kind")]
 
 
 class SelfBlock(Section):
@@ -232,7 +240,8 @@ class WarehouseConfig(Section):
     )
     metrics: MetricsConfig = Field(default_factory=MetricsConfig, description="What figures are taken over.")
     mask_blocked_moves: bool = Field(
-        False, description="grid only: the action mask forbids moves into racks and walls."
+        False,
+        description="grid, grid_heading: the action mask forbids moves into racks and walls.",
     )
     episode_steps: int = Field(500, ge=1, le=10_000_000, description="Steps until the episode is truncated.")
 
@@ -251,8 +260,8 @@ class WarehouseConfig(Section):
         blocks = [block.block for block in self.observation]
         if self.drive.kind == "differential" and self.mask_blocked_moves:
             raise ValueError("expected mask_blocked_moves false with drive 'differential', got true.")
-        if self.drive.kind == "differential" and "window" in blocks:
-            raise ValueError("expected no 'window' block with drive 'differential', got one. Use 'lidar'.")
+        if self.drive.kind != "grid" and "window" in blocks:
+            raise ValueError(f"expected no 'window' block with drive {self.drive.kind!r}, got one. Use 'lidar'.")
         return self
 
     @property
@@ -275,8 +284,10 @@ class WarehouseConfig(Section):
         if random is None:
             return self
         blocks = {block.block for block in self.observation}
-        if self.drive.kind == "grid" and min(random.min_speed_factor, random.min_traction_factor) < 1:
-            raise ValueError("expected no min_speed_factor or min_traction_factor with drive 'grid', got one.")
+        if self.drive.kind != "differential" and min(random.min_speed_factor, random.min_traction_factor) < 1:
+            raise ValueError(
+                f"expected no min_speed_factor or min_traction_factor with drive {self.drive.kind!r}, got one."
+            )
         if max(random.lidar_noise_m, random.lidar_dropout) > 0 and "lidar" not in blocks:
             raise ValueError("expected a block 'lidar' with lidar_noise_m or lidar_dropout, got none.")
         if random.position_noise_m > 0 and not blocks & {"target", "neighbours"}:

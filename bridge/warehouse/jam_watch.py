@@ -43,7 +43,7 @@ class JamWatch:
         self._jams: Jams | None = None
         if config.deadlock is None:
             return
-        cells = config.drive.kind == "grid"
+        cells = config.drive.kind != "differential"
         self._jams = make_jams(num_envs, config.num_robots)
         self._limits = make_jam_limits(config.deadlock, step_s, cells)
         self._scratch = make_jam_scratch(layout.blocked.size, config.num_robots)

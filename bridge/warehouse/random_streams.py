@@ -56,6 +56,7 @@ class Purpose(IntEnum):
     TRACTION_FACTOR = 20
     EXECUTION_DELAY = 21
     EXECUTION_DURATION = 22
+    FACING = 23
 
 
 @lean_kernel

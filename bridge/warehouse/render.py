@@ -191,7 +191,7 @@ def _draw_robots(picture: Image.Image, simulator: WarehouseView, env: int, cell_
     cell = cell_px * _OVERSAMPLING
     draw = ImageDraw.Draw(picture)
     centres = _centres(simulator, env, cell)
-    drives = simulator.config.drive.kind == "differential"
+    drives = simulator.config.drive.kind != "grid"
     for (colour, role), config in zip(_coloured_roles(simulator), simulator.config.fleet, strict=True):
         # On large floors robots are drawn larger than they are, to be seen at all.
         radius = max(config.radius_m / simulator.layout.cell_size_m * cell, _OVERSAMPLING * 2.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -67,7 +68,7 @@ class Sensing:
         self._features = tuple(features)
         self._floor, self._fleet, self._pose = floor, fleet, pose
         self._outcome, self._traits = outcome, traits
-        self._turning = isinstance(config.drive, DifferentialDriveConfig)
+        self._turning = config.drive.kind != "grid"
         self._max_speed = largest_speed(config.drive, layout.cell_size_m)
         self._episode_steps = config.episode_steps
         self._layout = layout
@@ -120,7 +121,6 @@ class Sensing:
 
     def _make_own(self, config: WarehouseConfig) -> OwnBlocks:
         target, path = _find(config, TargetBlock), _find(config, PathBlock)
-        drive = config.drive
         return OwnBlocks(
             self_at=self._at.get("self", -1),
             target_at=self._at.get("target", -1),
@@ -128,7 +128,7 @@ class Sensing:
             target_range_m=float(target.range_m) if target else 1.0,
             path_range_m=float(path.range_m) if path else 1.0,
             max_speed=self._max_speed,
-            max_turn_rate=float(drive.max_turn_rate_radps) if isinstance(drive, DifferentialDriveConfig) else 1.0,
+            max_turn_rate=_largest_turn_rate(config),
         )
 
     def _make_window(self, block: WindowBlock | None) -> tuple[WindowPlace, Float32] | None:
@@ -147,6 +147,13 @@ class Sensing:
             return None
         place = LidarPlace(self._at["lidar"], block.beams, float(block.range_m))
         return place, make_walls(self._layout, block.range_m), make_beams(block.beams)
+
+
+def _largest_turn_rate(config: WarehouseConfig) -> float:
+    drive = config.drive
+    if isinstance(drive, DifferentialDriveConfig):
+        return float(drive.max_turn_rate_radps)
+    return 0.5 * math.pi / drive.step_s
 
 
 def _find(config: WarehouseConfig, kind: type[Block]) -> Block | None:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.config import (
     BlockConfig,
-    DifferentialDriveConfig,
     LidarBlock,
     NeighboursBlock,
     TargetBlock,
@@ -76,7 +75,7 @@ class SensorNoise(Feature):
             target_at=layout.slice_of("target").start if target is not None else -1,
             target_size=layout.slice_of("target").stop - layout.slice_of("target").start if target is not None else 0,
             target_noise=noise_m / target.range_m if isinstance(target, TargetBlock) else 0.0,
-            turning=isinstance(parts.config.drive, DifferentialDriveConfig),
+            turning=parts.config.drive.kind != "grid",
             neighbours_at=layout.slice_of("neighbours").start if neighbours is not None else -1,
             num_neighbours=neighbours.count if isinstance(neighbours, NeighboursBlock) else 0,
             neighbour_noise=noise_m / neighbours.range_m if isinstance(neighbours, NeighboursBlock) else 0.0,

@@ -13,7 +13,7 @@ from bridge.roster import RoleArrays, RosterArrays
 from bridge.specs import RoleSpec, WorldSpec
 from bridge.warehouse.actions import hold_robots, take_continuous, take_moves
 from bridge.warehouse.battery import drain_batteries
-from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
+from bridge.warehouse.config import DifferentialDriveConfig, HeadingGridConfig, WarehouseConfig
 from bridge.warehouse.feature import Parts
 from bridge.warehouse.features import holds_robots, make_features
 from bridge.warehouse.fleet import make_fleet, make_outcome, make_pool, make_pose, make_traits
@@ -32,6 +32,7 @@ from bridge.warehouse.metrics import (
 )
 from bridge.warehouse.motion_differential import drive_differential, make_cell_lists, make_limits
 from bridge.warehouse.motion_grid import make_grid_scratch, move_on_grid
+from bridge.warehouse.motion_heading import face_at_random, mask_blocked_forward, note_speeds, turn_robots
 from bridge.warehouse.observation import mask_blocked_moves
 from bridge.warehouse.radio import Radio
 from bridge.warehouse.random_streams import Purpose, stream_keys
@@ -96,6 +97,7 @@ class WarehouseSimulator(RobotsView):
         self._stream = make_stream(config.tasks, self._step_s, layout)
         self._terms = make_terms(config.reward)
         drive = config.drive
+        self._faces = isinstance(drive, HeadingGridConfig)
         self._limits = make_limits(drive) if isinstance(drive, DifferentialDriveConfig) else None
         self._station_radius_m = float(drive.station_radius_m) if isinstance(drive, DifferentialDriveConfig) else -1.0
 
@@ -216,6 +218,8 @@ class WarehouseSimulator(RobotsView):
             feature.before_motion()
         if self._holds:
             hold_robots(self._fleet.held, self._moves, self._commands)
+        if self._faces:
+            turn_robots(self._fleet, self._pose, self._moves, self._step_s)
         self._advance()
         over = self._find_ended()
         self._report_ended_lives(over)
@@ -287,6 +291,8 @@ class WarehouseSimulator(RobotsView):
             lists, limits, radius = self._cell_lists, self._limits, self._traits.radius_m
             commands, steps = self._commands, self._steps
             drive_differential(floor, fleet, pose, outcome, lists, limits, radius, commands, way, steps, despawn)
+        if self._faces:
+            note_speeds(outcome, pose, self._step_s)
         drain_batteries(fleet, outcome, self._traits)
         for feature in self._features:
             feature.before_service()
@@ -376,6 +382,8 @@ class WarehouseSimulator(RobotsView):
             self._places,
             envs,
         )
+        if self._faces:
+            face_at_random(self._pose, self._keys[Purpose.FACING], envs)
         for feature in self._features:
             feature.begin(envs)
         self._dispatch(envs)
@@ -397,7 +405,10 @@ class WarehouseSimulator(RobotsView):
             if self._config.mask_blocked_moves:
                 values.action_mask[..., self._num_moves :] = True
                 mask = values.action_mask[..., : self._num_moves]
-                mask_blocked_moves(self._floor, self._fleet, slots.start, mask)
+                if self._faces:
+                    mask_blocked_forward(self._floor, self._fleet, self._pose, slots.start, mask)
+                else:
+                    mask_blocked_moves(self._floor, self._fleet, slots.start, mask)
             else:
                 values.action_mask[:] = True
         self._sensing.write_state(self._steps, envs, self._arrays.state)

@@ -24,6 +24,7 @@ from bridge.warehouse.features import feature_metrics
 from bridge.warehouse.jam_watch import JAM_METRICS
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.metrics import METRICS
+from bridge.warehouse.motion_heading import HEADING_MOVE_NAMES
 from bridge.warehouse.neighbours import NEIGHBOUR_FIELDS
 from bridge.warehouse.radio import MESSAGE_METRICS
 from bridge.warehouse.state import state_size
@@ -49,10 +50,12 @@ def largest_speed(drive: DriveConfig, cell_size_m: float) -> float:
 
 def warehouse_spec(config: WarehouseConfig, layout: Layout) -> WorldSpec:
     """What a warehouse looks like; the observations do not depend on ``layout``."""
-    turning = isinstance(config.drive, DifferentialDriveConfig)
+    turning = config.drive.kind != "grid"
     observation = ObservationLayout(tuple(_block(block, config, turning) for block in config.observation))
-    if turning:
+    if isinstance(config.drive, DifferentialDriveConfig):
         action = ActionSpec(num_continuous=2, names=("forward_speed", "turn_rate"))
+    elif turning:
+        action = ActionSpec(discrete_branches=(len(HEADING_MOVE_NAMES),), names=("move",))
     else:
         action = ActionSpec(discrete_branches=(len(MOVE_NAMES),), names=("move",))
     if config.communication is not None:

@@ -190,7 +190,10 @@ def test_load_scenario_names_key_and_remedy_when_a_value_is_wrong(
             "drive: {kind: gird}",
             r"warehouse\.drive: expected 'kind' to be one of .*, got 'gird'\. Did you mean 'grid'\?",
         ),
-        ("drive: {step_s: 1}", r"warehouse\.drive: expected the key 'kind' with one of differential, grid, got none\."),
+        (
+            "drive: {step_s: 1}",
+            r"warehouse\.drive: expected the key 'kind' with one of differential, grid, grid_heading, got none\.",
+        ),
         (
             "drive: {kind: grid, step: 1}",
             r"warehouse\.drive\.step: expected one of .*, got 'step'\. Did you mean 'step_s'",
