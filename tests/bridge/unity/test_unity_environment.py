@@ -120,6 +120,24 @@ def test_actions_respect_the_masks_when_none_are_set(scripted_player: Callable[.
         assert player.wait_for_replies(3)[2]["actions"] == {HYBRID: [[[0.0, 0.0], [2, 1]]]}
 
 
+def test_agents_without_an_action_get_allowed_ones_when_others_are_chosen(scripted_player: Callable[..., Any]) -> None:
+    masked = {"mask": [True, False, True, True, False]}
+    other = {"id": 5, "obs": [[0.0]], "mask": [True, True, False]}
+    behaviors = {**BEHAVIORS, "Lift": {"branches": [3]}}
+    first = {"agents": {HYBRID: [agent(1, **masked), agent(2, **masked), agent(3)], "Lift": [other]}}
+    player = scripted_player(exchanges=[{**first, "behaviors": behaviors}, first, first])
+    with opened(player) as env:
+        env.reset()
+        env.set_action_for_agent(HYBRID, 3, ActionTuple(np.array([[0.5, 0.25]]), np.array([[2, 1]])))
+        env.step()
+        env.set_actions("Lift", ActionTuple(discrete=np.array([[2]])))
+        env.step()
+        third, fourth = player.wait_for_replies(4)[2:]
+    zeros = [0.0, 0.0]
+    assert third["actions"] == {HYBRID: [[zeros, [1, 1]], [zeros, [1, 1]], [[0.5, 0.25], [2, 1]]], "Lift": [[[], [2]]]}
+    assert fourth["actions"] == {HYBRID: [[zeros, [1, 1]], [zeros, [1, 1]], [zeros, [0, 0]]], "Lift": [[[], [2]]]}
+
+
 @pytest.mark.parametrize("behavior", [{"continuous": 3}, {"branches": [4]}])
 def test_step_carries_actions_of_one_kind_when_the_behavior_has_one(
     scripted_player: Callable[..., Any], behavior: dict[str, Any]
@@ -237,7 +255,10 @@ def test_reset_raises_when_the_player_says_goodbye(scripted_player: Callable[...
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"agents": {HYBRID: [{"id": 1, "obs": [[0.0] * 4], "shapes": [[2, 2]]}]}}, r"not supported yet"),
+        (
+            {"agents": {HYBRID: [{"id": 1, "obs": [[0.0] * 4], "shapes": [[2, 2, 1, 1]]}]}},
+            r"expected 1 to 3 dimensions, got 4",
+        ),
         ({"agents": {HYBRID: [agent(1), {"id": 2, "obs": [[0.0]]}]}}, r"agent 2: expected 2 sensors, got 1"),
         ({"agents": {HYBRID: [agent(1, mask=[True])]}}, r"agent 1: expected an action mask of 5 values, got 1"),
         (
