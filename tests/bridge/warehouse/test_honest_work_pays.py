@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bridge.planners.pibt import PibtPolicy
+from bridge.planners.pibt_heading import PibtHeadingPolicy
 from bridge.registry import open_world
 from bridge.roster import RosterArrays
 from bridge.scenario import load_scenario, shipped_scenarios
@@ -78,6 +79,9 @@ class Driver:
             first = slots.stop
 
 
+HONEST = {"grid": PibtPolicy, "grid_heading": PibtHeadingPolicy, "differential": Driver}
+
+
 def _returns(config: WarehouseConfig, layout: Layout, make_policy: Any) -> np.ndarray:
     """Mean return of a robot: plain, and discounted as the learner's objective is."""
     simulator = WarehouseSimulator(config, layout, NUM_ENVS)
@@ -106,7 +110,7 @@ def _shortened(name: str) -> tuple[WarehouseConfig, Layout]:
 def test_no_shirker_earns_what_an_honest_robot_earns(name: str) -> None:
     config, layout = _shortened(name)
     assert config.reward.delivery > 0
-    honest = _returns(config, layout, Driver if config.drive.kind == "differential" else PibtPolicy)
+    honest = _returns(config, layout, HONEST[config.drive.kind])
     for kind, (moves, commands) in SHIRKERS.items():
         shirker = _returns(config, layout, lambda simulator, m=moves, c=commands: Shirker(simulator, m, c))
         gap = honest - shirker
