@@ -200,7 +200,9 @@ def add_to_tally(fleet: Fleet, outcome: Outcome, clock: MetricClock, steps: Int3
                 tally.task_steps[env, robot] += outcome.task_steps[env, robot]
                 tally.flow_steps[env] += flow
                 tally.longest_flow[env] = max(tally.longest_flow[env], flow)
-                tally.flow_bins[env, min((flow + clock.bin_steps - 1) // clock.bin_steps, 4096)] += 1
+                tally.flow_bins[
+                    env, min((flow + clock.bin_steps - 1) // clock.bin_steps, tally.flow_bins.shape[1] - 1)
+                ] += 1
 
 
 def robot_metric_values(tally: Tally, envs: Bool, clock: MetricClock) -> Float64:

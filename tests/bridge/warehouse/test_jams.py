@@ -105,6 +105,7 @@ def test_deadlock_of_a_ring_has_all_its_members(make_warehouse: Any) -> None:
     .#.
     S.E
     ...
+    ...
     """
     simulator = _simulator(make_warehouse, 8, ring, deadlock=DeadlockConfig(cycle_s=3.0), mask_blocked_moves=False)
     # All cells of the ring are taken, each robot wants the opposite corner clockwise.
