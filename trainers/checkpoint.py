@@ -92,7 +92,13 @@ def load_checkpoint(path: Path) -> Checkpoint:
         CheckpointError: There is no such file, it is damaged, or of another version.
     """
     if not path.is_file():
-        raise CheckpointError(f"{path}: expected a checkpoint, got no file. Train first, or check the path.")
+        others = sorted(file.name for file in path.parent.glob("*.npz"))
+        hint = (
+            f"There is {', '.join(others)}; the best one is kept once episodes have ended."
+            if others
+            else "Train first."
+        )
+        raise CheckpointError(f"{path}: expected a checkpoint, got no file. {hint}")
     try:
         if not zipfile.is_zipfile(path):
             # numpy would suggest to read it as a pickle.

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bridge.adapters.unity import headless_twin
-from bridge.errors import CheckpointError
+from bridge.errors import CheckpointError, ScenarioError
 from bridge.export import OnnxFleetPolicy
 from bridge.policy import PolicyFactory
 from bridge.registry import open_world
@@ -62,6 +62,7 @@ def run_demo(scenario_name: str, run_dir: Path, updates: int | None = None) -> N
     started = time.monotonic()
     scenario = load_scenario(scenario_name)
     config = train_config(scenario, {} if updates is None else {"updates": updates})
+    _require_warehouse(scenario)
     _make_room(run_dir)
     _say(console, f"1/4 training {scenario.name} in {config.num_workers} workers and one learner")
     result = train(scenario, config, run_dir, listener=console_progress(console))
@@ -89,6 +90,15 @@ def run_demo(scenario_name: str, run_dir: Path, updates: int | None = None) -> N
 
 def _say(console: Console, text: str) -> None:
     console.print(f"[bold]{text}[/bold]", highlight=False)
+
+
+def _require_warehouse(scenario: Scenario) -> None:
+    missing = [name for name in _SHOWN if name not in open_world(scenario).spec.metric_names]
+    if scenario.world == "unity" or missing:
+        raise ScenarioError(
+            f"{scenario.path}: demo: expected a scenario with `world: warehouse`, got {scenario.world!r}. "
+            "Use the commands train, evaluate, export and play for other worlds."
+        )
 
 
 def _make_room(run_dir: Path) -> None:
@@ -181,6 +191,7 @@ def _closing_table(rows: list[EvaluationRow]) -> Table:
     for row in rows:
         cells = [str(row.figures[name]) for name in _SHOWN]
         if planners:
-            cells.append(f"{100 * row.figures['deliveries_per_h'].mean / best:.0f}%")
+            share = row.figures["deliveries_per_h"].mean / best if best > 0 else math.nan
+            cells.append(f"{share:.0%}" if math.isfinite(share) else "-")
         table.add_row(row.policy, *cells)
     return table

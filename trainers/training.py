@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from bridge.errors import SpecMismatchError, WorldDiedError, WorldTimeoutError
+from bridge.errors import CheckpointError, SpecMismatchError, WorldDiedError, WorldTimeoutError
 from bridge.scenario import Scenario
 from bridge.scenario_logs import keep_logs
 from bridge.scenario_mix import ScenarioMix
@@ -255,6 +255,11 @@ def _resumed(run: RunFolder, config: TrainConfig) -> Checkpoint:
     run.require_checkpoint()
     checkpoint = load_checkpoint(run.checkpoint("latest"))
     run.require_resumable(config, checkpoint.config)
+    if checkpoint.update >= config.num_updates:
+        raise CheckpointError(
+            f"{run.path}: expected a run of less than {config.num_updates} updates, got one that has made "
+            f"{checkpoint.update}. Ask for more, for example --updates {2 * checkpoint.update}."
+        )
     return checkpoint
 
 

@@ -106,6 +106,11 @@ def load_exported(folder: Path | str) -> ExportedFleet:
         ExportError: There is no manifest, it is damaged, or a file is missing or another one.
     """
     path = Path(folder) / MANIFEST_NAME
+    if not path.is_file():
+        raise ExportError(
+            f"{folder}: expected a folder with exported policies ({MANIFEST_NAME}), got none. "
+            "Run `agv-bridge export RUN` first and give its folder, RUN/export."
+        )
     data = read_bounded(path, _MAX_MANIFEST_BYTES)
     try:
         manifest = _Manifest.model_validate_json(data)

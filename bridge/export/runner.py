@@ -166,7 +166,10 @@ def _assignment(fleet: ExportedFleet, role: RoleSpec, *, share: bool) -> Iterato
     where = f"{fleet.folder}: role {role.name!r}"
     if not files:
         known = sorted({file.role for file in fleet.files})
-        raise SpecMismatchError(f"{where}: expected a model of one of the roles {known}, got none. Rename the role.")
+        raise SpecMismatchError(
+            f"{where}: expected a model of one of the roles {known}, got none. "
+            "Use the scenario that the policy was trained on."
+        )
     slots = list(range(role.num_slots))
     if len(files) == 1:
         yield from ([(files[0], slots)] if share else [(files[0], [slot]) for slot in slots])

@@ -53,7 +53,7 @@ class AsyncVectorEnv:
         num_workers: int,
         *,
         step_timeout_s: float = 120.0,
-        start_timeout_s: float = 120.0,
+        start_timeout_s: float = 300.0,
     ) -> None:
         """Start the workers and wait until all have opened the world.
 
@@ -62,7 +62,8 @@ class AsyncVectorEnv:
             num_envs: Number of environments E.
             num_workers: Number of processes W, at most E.
             step_timeout_s: Longest time for a step or a reset.
-            start_timeout_s: Longest time for all workers to start.
+            start_timeout_s: Longest time for all workers to start, and for the first reset, in which
+                kernels may be compiled.
 
         Raises:
             SpecMismatchError: There is not at least one environment per worker, or one policy could not
@@ -93,6 +94,7 @@ class AsyncVectorEnv:
             tasks = [WorkerTask.of(scenario, num_envs, start, stop, digest) for start, stop in pairwise(borders)]
             start_workers(tasks, blocks.descriptor, self._workers)
             self._await("start", start_timeout_s)
+            self._reset_timeout_s = max(start_timeout_s, step_timeout_s)
         except BaseException:
             stop_workers(self._workers, politely=False)
             raise
@@ -134,7 +136,8 @@ class AsyncVectorEnv:
                 part = None if env_mask is None else mask[worker.start : worker.stop].tolist()
                 order = {"seed": None if seed is None else int(seed), "env_mask": part}
                 self._send(worker, RESET + json.dumps(order).encode(), "reset")
-            self._await("reset", self._step_timeout_s)
+            self._await("reset", self._reset_timeout_s)
+        self._reset_timeout_s = self._step_timeout_s
         self._state = VectorState.READY
 
     def step_async(self) -> None:

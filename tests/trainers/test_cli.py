@@ -120,6 +120,9 @@ def test_cli_train_saves_and_ends_when_interrupted(trained: Path) -> None:
         (("play", "--policy", "runs", "--scenario", "tiny.yaml"), "runs"),
         (("scenarios", "validate", "nowhere.yaml"), "nowhere.yaml"),
         (("demo", "tiny.yaml", "--run", "runs/tiny"), "expected a new folder or an older demo"),
+        (("demo", "mpe_spread", "--run", "elsewhere"), "expected a scenario with `world: warehouse`"),
+        (("train", "--resume", "runs/tiny", "--updates", "1"), "expected a run of less than 1 updates"),
+        (("play", "--policy", "runs/tiny", "--scenario", "tiny.yaml"), "agv-bridge export RUN"),
     ],
 )
 def test_cli_prints_one_message_and_exits_2_when_the_user_errs(
@@ -173,6 +176,12 @@ def test_cli_scenarios_schema_is_json(trained: Path) -> None:
 def test_cli_scenarios_show_prints_every_block(trained: Path) -> None:
     done = run_cli("scenarios", "show", "tiny.yaml", cwd=trained)
     assert all(block in done.stdout for block in ("self", "target", "path", "P.S.P", "2 robots"))
+
+
+def test_cli_player_explains_itself(trained: Path) -> None:
+    done = run_cli("player", "--help", cwd=trained)
+    assert done.returncode == 0
+    assert "--mlagents-port PORT" in done.stdout
 
 
 def test_cli_player_says_so_when_there_is_no_port(trained: Path) -> None:

@@ -18,10 +18,28 @@ from bridge.errors import AgvBridgeError
 from bridge.unity.messages import API_VERSION
 from bridge.unity.player.faults import Fault, parse_fault
 
-__all__ = ["PACKAGE_VERSION", "PlayerOptions", "VisualOptions", "parse_options", "without_options"]
+__all__ = ["PACKAGE_VERSION", "USAGE", "PlayerOptions", "VisualOptions", "parse_options", "without_options"]
 
 PACKAGE_VERSION = "3.0.0"
 """Version of the C# package whose behaviour the player follows."""
+
+USAGE = """\
+usage: agv-bridge player --scenario FILE --mlagents-port PORT [OPTION ...]
+
+The built-in simulator behind the ML-Agents protocol, started like a Unity build.
+
+  --scenario FILE           scenario file, or name of a shipped scenario
+  --mlagents-port PORT      port of the trainer on this machine
+  --write-build PATH        write a file that trainers start as a Unity build, and end
+  -logFile FILE             where the log goes; standard output by default
+  --num-areas N             training areas; as many as the trainer wants by default
+  --decision-period N       steps between two decisions; --on-demand: only when needed
+  --group-reward SHARE      --despawn-as KIND   --late ROLE@STEP   --visual WxH[:png|raw]
+  --buffer-neighbours N     --goal-signal BLOCK --announce roster,state   --echo UUID
+  --package-version V       --communication-version V   --fault KIND@EXCHANGE
+
+docs/headless_player.md explains each option. Unknown arguments are ignored, as a build does.
+"""
 
 _MAX_PIXELS = 512
 _FLAGS = ("-nographics", "-batchmode")

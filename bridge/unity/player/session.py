@@ -19,7 +19,7 @@ from bridge.unity.player.academy import Academy
 from bridge.unity.player.build import write_build
 from bridge.unity.player.communicator import Communicator, NoTrainerError
 from bridge.unity.player.log import PlayerLog
-from bridge.unity.player.options import PlayerOptions, parse_options, without_options
+from bridge.unity.player.options import USAGE, PlayerOptions, parse_options, without_options
 from bridge.unity.player.scene import require_fitting
 from bridge.unity.player.side_channels import SideChannels
 from bridge.unity.player.swap import world_of
@@ -38,6 +38,9 @@ def main(argv: Sequence[str]) -> int:
     Returns:
         The exit code; see the module's docstring.
     """
+    if {"--help", "-h"} & set(argv):
+        print(USAGE, end="")
+        return 0
     try:
         options = parse_options(argv)
     except AgvBridgeError as error:
