@@ -86,8 +86,9 @@ def _show_role(console: Console, role: RoleSpec) -> None:
         high = "inf" if block.high is None else f"{block.high:g}"
         fields = f" [{', '.join(block.fields)}]" if block.fields else ""
         start = role.observation.slice_of(block.name).start
+        size = "x".join(map(str, block.shape or (block.size,)))
         meaning = f"{block.description}{fields}"
-        table.add_row(str(start), block.name, str(block.size), block.unit, rf"\[{low}, {high}]", _escaped(meaning))
+        table.add_row(str(start), block.name, size, block.unit, rf"\[{low}, {high}]", _escaped(meaning))
     console.print(table)
 
 
