@@ -44,7 +44,7 @@ def test_demo_leaves_everything_that_it_promises_when_training_is_short(tmp_path
     assert done.returncode == 0, done.stderr
     assert not (run / "older.txt").exists()
     summary = json.loads((run / "demo.json").read_text())
-    assert set(summary["policies"]) == {"random", "trained", "exported", "pibt"}
+    assert set(summary["policies"]) == {"random", "trained", "exported", "pibt", "token_passing"}
     assert summary["decisions_compared"] == 60 * 2
     assert summary["decisions_different"] == 0
     # Over the protocol the exported policy plays the very episodes of the checkpoint.

@@ -87,7 +87,7 @@ def exported(make_actor, tmp_path):
 
 
 def test_load_exported_refuses_a_folder_without_manifest(tmp_path):
-    with pytest.raises(ExportError, match=r"manifest\.json: expected a readable file, got: No such file"):
+    with pytest.raises(ExportError, match=r"expected a folder with exported policies \(manifest\.json\), got none"):
         load_exported(tmp_path)
 
 
