@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bridge.policy import PolicyFactory, RandomPolicy
-from bridge.registry import open_world
+from bridge.registry import World, open_world
 from bridge.scenario import Scenario
 from trainers.evaluation import EvaluationRow, evaluate
 from trainers.loading import load_policy
 from trainers.report import plot_comparison, write_evaluation_csv
 from trainers.runs import CheckpointName, RunFolder
 
-__all__ = ["Comparison", "compare_run"]
+__all__ = ["Comparison", "compare_run", "compared_policies"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,15 @@ class Comparison:
     rows: list[EvaluationRow]
     csv_file: Path
     plot_file: Path
+
+
+def compared_policies(world: World, run_dir: Path, checkpoint: CheckpointName, seed: int) -> dict[str, PolicyFactory]:
+    """Everything that a run is compared on: a random policy of ``seed``, the trained one, the world's planners."""
+    return {
+        "random": lambda roster: RandomPolicy(roster.spec, seed),
+        "trained": lambda roster: load_policy(run_dir, roster.spec, checkpoint=checkpoint),
+        **world.planners,
+    }
 
 
 def compare_run(
@@ -59,14 +68,9 @@ def compare_run(
     suffix = "" if scenario is None else f"_{scenario.name}"
     scenario = run.scenario() if scenario is None else scenario
     world = open_world(scenario)
-    policies: dict[str, PolicyFactory] = {
-        "random": lambda roster: RandomPolicy(roster.spec, config.eval_seed),
-        "trained": lambda roster: load_policy(run_dir, roster.spec, checkpoint=checkpoint),
-        **world.planners,
-    }
     rows = evaluate(
         scenario,
-        policies,
+        compared_policies(world, run_dir, checkpoint, config.eval_seed),
         seed=config.eval_seed if seed is None else seed,
         num_episodes=num_episodes or config.eval_episodes,
         training_seed=config.seed,

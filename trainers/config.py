@@ -8,7 +8,6 @@ where learning is not installed.
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bridge.errors import ScenarioError
 from bridge.scenario import Scenario, parse_section
+from bridge.scenario_faults import did_you_mean
 from trainers.algorithms import algorithm_kind, algorithm_kinds
 from trainers.scenario_config import CurriculumStage, ScenarioShare
 
@@ -129,10 +129,9 @@ def train_config(scenario: Scenario, overrides: Mapping[str, Any] | None = None)
     name = data.get("algorithm", TrainConfig.model_fields["algorithm"].default)
     names = [kind.name for kind in algorithm_kinds()]
     if name not in names:
-        close = difflib.get_close_matches(str(name), names, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ScenarioError(
-            f"{scenario.path}: train.algorithm: expected one of {', '.join(names)}, got {name!r}.{hint}"
+            f"{scenario.path}: train.algorithm: expected one of {', '.join(names)}, got {name!r}."
+            f"{did_you_mean(str(name), names)}"
         )
     model: type[TrainConfig] = algorithm_kind(name).config_model()
     return parse_section(model, data, scenario.path, "train")

@@ -11,9 +11,9 @@ from bridge.episodes import EpisodeResult
 from bridge.errors import ScenarioError
 from bridge.fleet_size import fleet_size, with_fleet
 from bridge.planners.bound import ThroughputBound
-from bridge.policy import PolicyFactory, RandomPolicy
 from bridge.registry import World, open_world
 from bridge.scenario import Scenario
+from trainers.comparison import compared_policies
 from trainers.cross_report import CrossRow, plot_across, write_cross_csv
 from trainers.evaluation import evaluation_row, play
 from trainers.loading import load_policy
@@ -85,7 +85,7 @@ def evaluate_across(
         load_policy(run_dir, world.spec, checkpoint=checkpoint)
     rows = []
     for case, world in zip(cases, worlds, strict=True):
-        policies = _policies(world, run_dir, checkpoint, config.eval_seed)
+        policies = compared_policies(world, run_dir, checkpoint, config.eval_seed)
         results: dict[str, list[EpisodeResult]] = {name: [] for name in policies}
         for seed in seeds:
             episodes = num_episodes or config.eval_episodes
@@ -96,14 +96,6 @@ def evaluate_across(
     write_cross_csv(rows, csv_file)
     plot_across(rows, plot_file)
     return CrossEvaluation(rows, csv_file, plot_file)
-
-
-def _policies(world: World, run_dir: Path, checkpoint: CheckpointName, seed: int) -> dict[str, PolicyFactory]:
-    return {
-        "random": lambda roster: RandomPolicy(roster.spec, seed),
-        "trained": lambda roster: load_policy(run_dir, roster.spec, checkpoint=checkpoint),
-        **world.planners,
-    }
 
 
 def _rows(case: Scenario, world: World, results: dict[str, list[EpisodeResult]]) -> list[CrossRow]:

@@ -29,7 +29,7 @@ from bridge.policy import PolicyFactory
 from bridge.registry import open_world
 from bridge.scenario import Scenario, load_scenario
 from bridge.warehouse.recording import record_gif
-from trainers.comparison import Comparison, compare_run
+from trainers.comparison import compare_run
 from trainers.config import TrainConfig, train_config
 from trainers.evaluation import EvaluationRow, evaluate
 from trainers.exporting import export_run
@@ -81,7 +81,8 @@ def run_demo(scenario_name: str, run_dir: Path, updates: int | None = None) -> N
     )
     _say(console, "4/4 driving the headless player over the ML-Agents protocol, each robot from its own observation")
     rows = _in_order([*comparison.rows, *_drive_player(scenario, export_dir, config)])
-    _write(scenario, run_dir, rows, comparison)
+    write_evaluation_csv(rows, comparison.csv_file)
+    plot_comparison(rows, open_world(scenario).spec.metrics, comparison.plot_file)
     _record(scenario, export_dir, run_dir / "fleet.gif", config)
     (run_dir / _MARKER).write_text(json.dumps(_summary(rows, decisions, different, started), indent=2) + "\n")
     console.print(_closing_table(rows))
@@ -159,11 +160,6 @@ def _record(scenario: Scenario, export_dir: Path, path: Path, config: TrainConfi
         record_gif(roster, OnnxFleetPolicy(export_dir, roster.spec), path, seed=config.eval_seed)
     finally:
         roster.close()
-
-
-def _write(scenario: Scenario, run_dir: Path, rows: list[EvaluationRow], comparison: Comparison) -> None:
-    write_evaluation_csv(rows, comparison.csv_file)
-    plot_comparison(rows, open_world(scenario).spec.metrics, comparison.plot_file)
 
 
 def _summary(rows: list[EvaluationRow], decisions: int, different: int, started: float) -> dict[str, object]:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from bridge.episodes import EpisodeResult, run_episodes
 from bridge.errors import ScenarioError
-from bridge.policy import FleetPolicy
+from bridge.policy import PolicyFactory
 from bridge.registry import open_world
-from bridge.roster import Roster
 from bridge.scenario import Scenario
 
-__all__ = ["Estimate", "EvaluationRow", "PolicyFactory", "evaluate", "evaluation_row", "play"]
-
-PolicyFactory = Callable[[Roster], FleetPolicy]
-"""Makes a policy for the environments that it will drive; a planner reads more of them than observations."""
+__all__ = ["Estimate", "EvaluationRow", "evaluate", "evaluation_row", "play"]
 
 _MAX_ENVS = 16
 
