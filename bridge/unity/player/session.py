@@ -111,7 +111,7 @@ def _play(options: PlayerOptions, port: int, log: PlayerLog) -> int:
         seed = settings.seed & 0xFFFFFFFF
 
         def load(text: str) -> Roster:
-            return world_of(text, world.spec, options).roster(num_areas, first_env=options.first_env)
+            return world_of(text, scenario.world, world.spec, options).roster(num_areas, first_env=options.first_env)
 
         academy = Academy(roster, communicator, channels, seed, options, log, load)
         try:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,11 @@ import numpy as np
 import pytest
 import yaml
 
-from bridge.errors import AgvBridgeError, ScenarioError
+from bridge.errors import AgvBridgeError, ScenarioError, SpecMismatchError
 from bridge.registry import open_world
 from bridge.roster import RosterArrays
 from bridge.scenario import load_scenario
+from bridge.specs import ActionSpec, WorldSpec
 from bridge.unity import messages
 from bridge.unity.mlagents_types import IncomingMessage
 from bridge.unity.player.options import PlayerOptions
@@ -149,7 +153,7 @@ def test_player_process_takes_another_scenario_at_a_reset(
     start_player("--scenario", str(small_scenario), "--mlagents-port", str(trainer.port), "--announce", "roster")
     trainer.shake_hands(seed=11)
     request = trainer.receive()
-    other = as_json(small_scenario, layout={"grid": "S..E\n....\nPPPP\n"}, fleet=[{"role": "carrier", "count": 4}])
+    other = as_json(small_scenario, layout={"grid": "S..E\n....\nPPPP\n"}, fleet=[{"role": "carrier", "count": 2}])
     number = python.send(other)
     request = step(trainer, request, side_channel=sent(python))  # before the reset nothing changes
     assert len(request.unity_output.rl_output.agentInfos[CARRIER].value) == 3
@@ -162,8 +166,8 @@ def test_player_process_takes_another_scenario_at_a_reset(
     assert answer.taken
     assert not request.unity_output.HasField("rl_initialization_output")
     infos = request.unity_output.rl_output.agentInfos[CARRIER].value
-    assert [i.id for i in infos] == [3, 4, 5, 6]  # a new scene: all agents are new
-    assert roster.identity(6) == Identity(0, "carrier", 3)
+    assert [i.id for i in infos] == [3, 4]  # a new scene: all agents are new
+    assert roster.identity(4) == Identity(0, "carrier", 1)
     (tmp_path / "other.yaml").write_text(json.dumps(other))
     expected = open_world(load_scenario(tmp_path / "other.yaml")).roster(1)
     expected.reset(11)
@@ -173,21 +177,36 @@ def test_player_process_takes_another_scenario_at_a_reset(
     expected.close()
 
 
-def test_player_process_refuses_a_scenario_that_does_not_fit_and_plays_on(
+def test_player_process_refuses_scenarios_that_do_not_fit_and_plays_on(
     trainer: Any, start_player: Any, small_scenario: Path
 ) -> None:
-    python = ScenarioChannel()
-    number = python.send(as_json(small_scenario, fleet=[{"role": "tugger", "count": 3}]))
-    start_player("--scenario", str(small_scenario), "--mlagents-port", str(trainer.port))
-    trainer.shake_hands(seed=11, side_channel=sent(python))
-    request = trainer.receive()
-    received(request, python)
-    answer = python.answer(number)
-    assert answer is not None
-    assert not answer.taken
-    assert answer.reason == "scenario: expected the roles carrier, got tugger."
-    assert [i.id for i in request.unity_output.rl_output.agentInfos[CARRIER].value] == [0, 1, 2]
+    """One after the other, the first with the first reset; what is announced stays as large as it was."""
+    fleets = [
+        ([{"role": "tugger", "count": 3}], r"scenario: expected the roles carrier, got tugger\."),
+        ([{"role": "carrier", "count": 4}], r"role 'carrier': expected at most 3 robots, .* got 4\. Start the player"),
+        ([{"role": "carrier", "count": 2}], r"expected a global state of 37 values, as it is announced, got 25\."),
+    ]
+    python, states = ScenarioChannel(), GlobalStateChannel(1, open_world(load_scenario(small_scenario)).spec.state_size)
+    where = ["--scenario", str(small_scenario), "--mlagents-port", str(trainer.port)]
+    start_player(*where, "--announce", "roster,state")
+    for index, (fleet, reason) in enumerate(fleets):
+        number = python.send(as_json(small_scenario, fleet=fleet))
+        if index == 0:
+            trainer.shake_hands(seed=11, side_channel=sent(python))
+        else:
+            trainer.reply(command=messages.COMMAND_RESET, side_channel=sent(python))
+        request = trainer.receive()
+        received(request, python, RosterChannel(), states)
+        answer = python.answer(number)
+        assert answer is not None
+        assert not answer.taken
+        assert re.search(reason, answer.reason)
+        assert [i.id for i in request.unity_output.rl_output.agentInfos[CARRIER].value] == [0, 1, 2]
     trainer.quit()
+
+
+def running(scenario: Path) -> tuple[str, WorldSpec]:
+    return "warehouse", open_world(load_scenario(scenario)).spec
 
 
 @pytest.mark.parametrize(
@@ -197,20 +216,48 @@ def test_player_process_refuses_a_scenario_that_does_not_fit_and_plays_on(
         ({"fleet": [{"role": "carrier", "count": 0}]}, r"fleet\[0\].count"),
         ({"layout": {"file": "elsewhere.map"}}, r"expected a file in"),
         ({"observation": [{"block": "self"}, {"block": "target"}]}, r"observation block 2: expected 'path'"),
+        (
+            {"drive": {"kind": "differential"}},
+            r"^scenario: warehouse: expected mask_blocked_moves false with drive 'differential'",
+        ),
+        ({"drive": {"kind": "differential"}, "mask_blocked_moves": False}, r"observation block 0: expected 'self'"),
     ],
 )
 def test_player_makes_no_world_of_a_scenario_that_does_not_fit(
     small_scenario: Path, changes: dict[str, Any], reason: str
 ) -> None:
-    running = open_world(load_scenario(small_scenario)).spec
     with pytest.raises(AgvBridgeError, match=reason):
-        world_of(json.dumps(as_json(small_scenario, **changes)), running, PlayerOptions(small_scenario))
+        world_of(
+            json.dumps(as_json(small_scenario, **changes)), *running(small_scenario), PlayerOptions(small_scenario)
+        )
+
+
+def test_player_makes_no_world_of_a_scenario_with_other_actions(small_scenario: Path) -> None:
+    kind, spec = running(small_scenario)
+    drives = replace(spec.roles[0], action=ActionSpec(num_continuous=2))
+    with pytest.raises(SpecMismatchError, match=r"expected 2 continuous values and branches \(\), got 0 and \(5,\)"):
+        world_of(small_scenario.read_text(), kind, replace(spec, roles=(drives,)), PlayerOptions(small_scenario))
+
+
+def test_player_imports_no_module_that_a_scenario_of_another_kind_names(small_scenario: Path) -> None:
+    other = {"schema": 1, "world": "pettingzoo", "pettingzoo": {"factory": "antigravity:fly"}}
+    with pytest.raises(SpecMismatchError, match=r"world: expected 'warehouse' as at the start, got 'pettingzoo'"):
+        world_of(json.dumps(other), *running(small_scenario), PlayerOptions(small_scenario))
+    assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_player_takes_a_fleet_of_any_size_when_it_announces_neither_robots_nor_states(
+    small_scenario: Path, count: int
+) -> None:
+    text = json.dumps(as_json(small_scenario, fleet=[{"role": "carrier", "count": count}]))
+    world = world_of(text, *running(small_scenario), PlayerOptions(small_scenario))
+    assert world.spec.roles[0].num_slots == count
 
 
 def test_player_makes_no_world_of_text_that_is_no_scenario(small_scenario: Path) -> None:
-    running = open_world(load_scenario(small_scenario)).spec
     with pytest.raises(ScenarioError, match=r"expected a mapping with the keys 'schema' and 'world'"):
-        world_of("[]", running, PlayerOptions(small_scenario))
+        world_of("[]", *running(small_scenario), PlayerOptions(small_scenario))
 
 
 def test_player_refuses_scenarios_when_it_cannot_load_any(trainer: Any, play: Any, scripted_roster: Any) -> None:
