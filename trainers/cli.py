@@ -20,6 +20,7 @@ from rich.console import Console
 from bridge.errors import AgvBridgeError, MissingExtraError
 from bridge.registry import open_world
 from bridge.scenario import load_scenario
+from bridge.scenario_listening import listen_on
 from trainers import cli_scenarios
 from trainers.config import parse_overrides, train_config
 
@@ -39,6 +40,14 @@ RunFolderArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run fold
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a training setting, e.g. num_envs=32. Repeatable."),
+]
+ListenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--listen",
+        metavar="ADDRESS",
+        help="Unity: IPv4 address to listen on for players, in place of the scenario's; loopback by default.",
+    ),
 ]
 BestOption = Annotated[bool, typer.Option("--best", help="Use the best checkpoint instead of the latest.")]
 
@@ -110,6 +119,7 @@ def train(
     run: Annotated[Path | None, typer.Option(help="Run folder; runs/<scenario> by default.")] = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Continue the run in this folder.")] = None,
     updates: Annotated[int | None, typer.Option(min=1, help="Length of the whole training in updates.")] = None,
+    listen: ListenOption = None,
     overrides: Overrides = None,
 ) -> None:
     """Train a policy for every role of a scenario."""
@@ -127,12 +137,13 @@ def train(
         raise typer.BadParameter("--resume RUN goes on in its own folder: leave out --run")
     if resume is not None:
         folder = RunFolder(resume)
-        run_training(folder.scenario(), folder.config(settings), resume, resume=True, listener=console_progress())
+        config = folder.config(settings)
+        run_training(folder.scenario(), config, resume, resume=True, listener=console_progress(), listen=listen)
         return
     assert scenario is not None
     loaded = load_scenario(scenario)
     config = train_config(loaded, settings)
-    run_training(loaded, config, run or Path("runs") / loaded.name, listener=console_progress())
+    run_training(loaded, config, run or Path("runs") / loaded.name, listener=console_progress(), listen=listen)
 
 
 @app.command()
@@ -145,11 +156,12 @@ def evaluate(
     seeds: Annotated[str | None, typer.Option(metavar="1,2", help="Several seeds.")] = None,
     fleet: Annotated[str | None, typer.Option(metavar="16,32", help="Several numbers of robots.")] = None,
     best: BestOption = False,
+    listen: ListenOption = None,
 ) -> None:
     """Drive the fleet greedily on seeds never trained on, beside a random policy, planners and the bound."""
     _require_train_extra("evaluate")
     if scenarios is None and seeds is None and fleet is None:
-        _evaluate_one(run, scenario, episodes, seed, best)
+        _evaluate_one(run, scenario, episodes, seed, best, listen)
         return
     if (scenario and scenarios) or (seed is not None and seeds):
         raise typer.BadParameter("give --scenario or --scenarios, and --seed or --seeds, not both")
@@ -164,12 +176,15 @@ def evaluate(
         fleets=_integers(fleet, "--fleet"),
         num_episodes=episodes,
         checkpoint="best" if best else "latest",
+        listen=listen,
     )
     Console().print(cross_table(across.rows))
     print(f"wrote {across.csv_file} and {across.plot_file}")
 
 
-def _evaluate_one(run: Path, scenario: str | None, episodes: int | None, seed: int | None, best: bool) -> None:
+def _evaluate_one(
+    run: Path, scenario: str | None, episodes: int | None, seed: int | None, best: bool, listen: str | None
+) -> None:
     from trainers.comparison import compare_run
     from trainers.report import evaluation_table
 
@@ -179,6 +194,7 @@ def _evaluate_one(run: Path, scenario: str | None, episodes: int | None, seed: i
         num_episodes=episodes,
         seed=seed,
         checkpoint="best" if best else "latest",
+        listen=listen,
     )
     Console().print(evaluation_table(comparison.rows))
     print(f"wrote {comparison.csv_file} and {comparison.plot_file}")
@@ -217,6 +233,7 @@ def play(
     replay: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write the first episode as a web page (warehouse only).")
     ] = None,
+    listen: ListenOption = None,
 ) -> None:
     """Drive a fleet with exported policies, each robot from its own observation only."""
     from bridge.episodes import run_episodes
@@ -224,7 +241,7 @@ def play(
     from bridge.replay import record_replay
     from bridge.warehouse.recording import record_gif
 
-    loaded = load_scenario(scenario)
+    loaded = listen_on(load_scenario(scenario), listen)
     roster = open_world(loaded).roster(1)
     try:
         fleet_policy = OnnxFleetPolicy(policy, roster.spec, deterministic=not sampled, seed=seed)

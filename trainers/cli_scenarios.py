@@ -16,6 +16,7 @@ from bridge.maps import DeliverySide, ImportOptions, StationRules, import_layout
 from bridge.mixed_roster import open_scenarios
 from bridge.registry import open_world
 from bridge.scenario import Scenario, load_scenario, scenario_json_schema, shipped_scenarios
+from bridge.scenario_listening import listen_on
 from bridge.specs import RoleSpec, WorldSpec
 from trainers.config import train_config
 from trainers.scenario_config import training_scenarios
@@ -40,9 +41,14 @@ def list_scenarios() -> None:
 
 
 @app.command()
-def show(scenario: ScenarioArgument) -> None:
+def show(
+    scenario: ScenarioArgument,
+    listen: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Unity: IPv4 address to listen on for a player that is asked.")
+    ] = None,
+) -> None:
     """The layout, the fleet, and each role's observation block by block."""
-    loaded = load_scenario(scenario)
+    loaded = listen_on(load_scenario(scenario), listen)
     world = open_world(loaded)
     console = Console()
     console.print(f"[bold]{loaded.name}[/bold] ({loaded.world}): {loaded.description}", highlight=False)

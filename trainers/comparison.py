@@ -8,6 +8,7 @@ from pathlib import Path
 from bridge.policy import PolicyFactory, RandomPolicy
 from bridge.registry import World, open_world
 from bridge.scenario import Scenario
+from bridge.scenario_listening import listen_on
 from trainers.evaluation import EvaluationRow, evaluate
 from trainers.loading import load_policy
 from trainers.report import plot_comparison, write_evaluation_csv
@@ -47,6 +48,7 @@ def compare_run(
     num_episodes: int | None = None,
     seed: int | None = None,
     checkpoint: CheckpointName = "latest",
+    listen: str | None = None,
 ) -> Comparison:
     """Let the trained policy play greedily, and the others play the same episodes.
 
@@ -57,16 +59,17 @@ def compare_run(
         num_episodes: Episodes per policy; the run's ``eval_episodes`` by default.
         seed: Seed of the episodes; the run's ``eval_seed`` by default.
         checkpoint: Which checkpoint to evaluate.
+        listen: Address on which the world listens for players, in place of the scenario's.
 
     Raises:
         CheckpointError: There is no such run or checkpoint.
-        ScenarioError: The seed is the one of the training.
+        ScenarioError: The seed is the one of the training, or ``listen`` does not fit the world.
         SpecMismatchError: The policy cannot drive the scenario's robots.
     """
     run = RunFolder(run_dir)
     config = run.config()
     suffix = "" if scenario is None else f"_{scenario.name}"
-    scenario = run.scenario() if scenario is None else scenario
+    scenario = listen_on(run.scenario() if scenario is None else scenario, listen)
     world = open_world(scenario)
     rows = evaluate(
         scenario,

@@ -13,6 +13,7 @@ from bridge.fleet_size import fleet_size, with_fleet
 from bridge.planners.bound import ThroughputBound
 from bridge.registry import World, open_world
 from bridge.scenario import Scenario
+from bridge.scenario_listening import listen_on
 from trainers.comparison import compared_policies
 from trainers.cross_report import CrossRow, plot_across, write_cross_csv
 from trainers.evaluation import evaluation_row, play
@@ -52,6 +53,7 @@ def evaluate_across(
     fleets: Sequence[int] = (),
     num_episodes: int | None = None,
     checkpoint: CheckpointName = "latest",
+    listen: str | None = None,
 ) -> CrossEvaluation:
     """Play every scenario with every fleet on every seed: the trained policy greedily, and what needs no learning.
 
@@ -63,10 +65,12 @@ def evaluate_across(
         fleets: Numbers of robots; each scenario's own by default.
         num_episodes: Episodes per policy, fleet, scenario and seed; the run's ``eval_episodes`` by default.
         checkpoint: Which checkpoint to evaluate.
+        listen: Address on which the worlds listen for players, in place of the scenarios'.
 
     Raises:
         CheckpointError: There is no such run or checkpoint.
-        ScenarioError: A seed is the one of the training or given twice, or a fleet does not fit into a warehouse.
+        ScenarioError: A seed is the one of the training or given twice, a fleet does not fit into a warehouse, or
+            ``listen`` does not fit a world.
         SpecMismatchError: The policy cannot drive a scenario's robots; names the first block that differs.
     """
     run = RunFolder(run_dir)
@@ -76,7 +80,7 @@ def evaluate_across(
         raise ScenarioError(f"evaluation: seeds: expected distinct seeds, got {', '.join(map(str, seeds))}.")
     cases = [
         case
-        for scenario in (list(scenarios) or [run.scenario()])
+        for scenario in [listen_on(played, listen) for played in (list(scenarios) or [run.scenario()])]
         for case in ([with_fleet(scenario, size) for size in fleets] or [scenario])
     ]
     # Everything that cannot be played is found before anything is.

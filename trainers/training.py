@@ -13,6 +13,7 @@ import torch
 
 from bridge.errors import CheckpointError, SpecMismatchError, WorldDiedError, WorldTimeoutError
 from bridge.scenario import Scenario
+from bridge.scenario_listening import all_listen_on
 from bridge.scenario_logs import keep_logs
 from bridge.scenario_mix import ScenarioMix
 from bridge.specs import WorldSpec
@@ -42,6 +43,7 @@ def train(
     *,
     resume: bool = False,
     listener: ProgressListener | None = None,
+    listen: str | None = None,
 ) -> TrainResult:
     """Train a policy for every role of a scenario.
 
@@ -59,8 +61,10 @@ def train(
         run_dir: New run folder, or with ``resume`` the folder of the run to continue.
         resume: Continue from the latest checkpoint.
         listener: Hears of progress; nobody by default.
+        listen: Address on which the worlds listen for players in this session, in place of the scenarios'.
 
     Raises:
+        ScenarioError: ``listen`` does not fit a world that is played.
         CheckpointError: The folder holds a run already, or with ``resume`` none that fits.
         SpecMismatchError: With ``resume``, the scenario's roles are not those of the run.
         TrainingError: Learning cannot go on.
@@ -73,7 +77,8 @@ def train(
         run.require_new()
     checkpoint = _resumed(run, config) if resume else None
     result = None
-    played = keep_logs(training_scenarios(scenario, config.scenarios, config.curriculum), run.logs_folder)
+    played = all_listen_on(training_scenarios(scenario, config.scenarios, config.curriculum), listen)
+    played = keep_logs(played, run.logs_folder)
     with _threads(config), _open_vector_env(played, config) as world, StopRequest() as stop:
         if checkpoint is None:
             run.create(scenario, config)

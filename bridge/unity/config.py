@@ -27,6 +27,9 @@ ATTACH = "attach"
 
 _EDITOR_PORT = 5004
 
+# What Unity's package connects to is "localhost": the first, which is also heard on all addresses.
+_LOCALHOST, _ALL_ADDRESSES = "127.0.0.1", "0.0.0.0"
+
 _Name = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[\x20-\x7e]+$")]
 
 
@@ -118,9 +121,10 @@ class UnityConfig(_Section):
     )
     arguments: tuple[str, ...] = Field((), description="Further command-line arguments of the player.")
     listen: str = Field(
-        "127.0.0.1",
-        description="Address to listen on. Anybody who reaches it can pose as the player: leave it on loopback unless "
-        "the player runs on another machine of a network that you trust.",
+        _LOCALHOST,
+        description="Address to listen on; the command line's --listen goes before it. Anybody who reaches it can "
+        "pose as the player: leave it on loopback unless the player runs on another machine of a network that you "
+        "trust.",
     )
     port: int | None = Field(
         None,
@@ -148,10 +152,7 @@ class UnityConfig(_Section):
     @field_validator("listen")
     @classmethod
     def _is_address(cls, value: str) -> str:
-        try:
-            ipaddress.IPv4Address(value)
-        except ValueError as error:
-            raise ValueError(f"expected an IPv4 address, got {value!r}.") from error
+        _require_address(value)
         return value
 
     @model_validator(mode="after")
@@ -166,6 +167,7 @@ class UnityConfig(_Section):
             raise ValueError(
                 f"expected no port with player {self.player!r}, got {self.port}. It is told a free one when it starts."
             )
+        self._require_audible(self.listen)
         return self
 
     @property
@@ -183,6 +185,23 @@ class UnityConfig(_Section):
         """The same section with logs in ``folder``, unless it names a folder itself."""
         return self if self.log_folder is not None else self.model_copy(update={"log_folder": str(folder)})
 
+    def with_listen_address(self, address: str) -> UnityConfig:
+        """The same section, listening on another address.
+
+        Raises:
+            ValueError: It is no IPv4 address, or a player that is started here would not find it.
+        """
+        _require_address(address)
+        self._require_audible(address)
+        return self.model_copy(update={"listen": address})
+
+    def _require_audible(self, address: str) -> None:
+        if self.is_launched and address not in (_LOCALHOST, _ALL_ADDRESSES):
+            raise ValueError(
+                f"expected listen {_LOCALHOST} or {_ALL_ADDRESSES} with player {self.player!r}, got {address}. "
+                "A player that is started here connects to localhost."
+            )
+
     def link_settings(self) -> dict[str, Any]:
         """The fields that :class:`bridge.unity.link.LinkOptions` is made of."""
         return {
@@ -192,3 +211,10 @@ class UnityConfig(_Section):
             "raise_channel_errors": self.stop_on_channel_error,
             "parameters": self.parameters,
         }
+
+
+def _require_address(value: str) -> None:
+    try:
+        ipaddress.IPv4Address(value)
+    except ValueError as error:
+        raise ValueError(f"expected an IPv4 address, got {value!r}.") from error

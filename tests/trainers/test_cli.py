@@ -117,6 +117,10 @@ def test_cli_train_saves_and_ends_when_interrupted(trained: Path) -> None:
         (("train", "--resume", "runs/tiny", "--run", "other"), "leave out --run"),
         (("evaluate", "nowhere"), "nowhere"),
         (("evaluate", "runs/tiny", "--seed", "1"), "expected a seed that was never trained on"),
+        (
+            ("evaluate", "runs/tiny", "--listen", "127.0.0.1"),
+            "expected a world that listens for players",
+        ),
         (("play", "--policy", "runs", "--scenario", "tiny.yaml"), "runs"),
         (("scenarios", "validate", "nowhere.yaml"), "nowhere.yaml"),
         (("demo", "tiny.yaml", "--run", "runs/tiny"), "expected a new folder or an older demo"),

@@ -36,6 +36,10 @@ def world(folder: Path, **section: Any) -> Any:
         ({"player": "scene", "port": 5005}, r"expected no port with player 'scene', got 5005"),
         ({**ATTACHED, "listen": "everywhere"}, r"unity.listen: expected an IPv4 address, got 'everywhere'"),
         (
+            {"player": "scene", "listen": "192.168.1.10"},
+            r"expected listen 127\.0\.0\.1 or 0\.0\.0\.0 with player 'scene', got 192\.168\.1\.10",
+        ),
+        (
             {**ATTACHED, "group_reward": "twice"},
             r"unity.group_reward: expected one of add, ignore, separate, got 'twice'",
         ),
