@@ -13,6 +13,7 @@ as far as the protocol goes, with a Unity scene.
     sensors, camera        -> observations as messages
     requests               -> when agents ask for decisions
     encoding               -> protocol messages of agents, and back
+    agent_bytes, action_bytes, envelope -> compiled for all agents at once, and what is around them
     side_channels          -> what comes in and goes out beside them
     parameters, reports    -> values and samplers from the trainer; figures and announcements to it
     swap                   -> another scenario in mid-run

@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 
 from bridge.errors import AgvBridgeError, ScenarioError, UnityProtocolError
 from bridge.roster import Roster
-from bridge.unity.messages import COMMAND_RESET, InitializationOutput, RLOutput, UnityOutput
+from bridge.unity.messages import COMMAND_RESET, InitializationOutput
 from bridge.unity.player.agents import AgentRules, RoleAgents
 from bridge.unity.player.communicator import Communicator
 from bridge.unity.player.encoding import RoleEncoder
+from bridge.unity.player.envelope import EnvelopeOutput, EnvelopeRLOutput
 from bridge.unity.player.faults import play_fault
 from bridge.unity.player.log import PlayerLog
 from bridge.unity.player.options import PlayerOptions
@@ -122,7 +123,7 @@ class Academy:
         for agents, first_step in zip(self._agents, self._first_steps, strict=True):
             if not agents.present and self._total_step_count >= first_step:
                 agents.appear()
-        output = RLOutput()
+        output = EnvelopeRLOutput()
         sent = [agents for agents in self._agents if agents.send_state(output, self._step_count)]
         self._step_count += 1
         self._total_step_count += 1
@@ -140,7 +141,7 @@ class Academy:
             if self._exit_code is not None:
                 return False
         self._exchange_count += 1
-        message = UnityOutput(rl_output=output, rl_initialization_output=self._news(sent))
+        message = EnvelopeOutput(rl_output=output, rl_initialization_output=self._news(sent))
         reply = self._communicator.exchange(message)
         if reply is None:
             self._exit_code = 0
@@ -224,10 +225,11 @@ class Academy:
                 members += agents.members.sum(axis=1)
         return self._options.group_reward * paid / np.maximum(members, 1.0)
 
-    def _news(self, sent: list[RoleAgents]) -> Any | None:
-        """The announcement of behaviors that speak for the first time, or None."""
+    def _news(self, sent: list[RoleAgents]) -> bytes:
+        """The announcement of behaviors that speak for the first time; empty if there are none."""
         new = [agents.encoder for agents in sent if agents.encoder.behavior_name not in self._announced]
         if not new:
-            return None
+            return b""
         self._announced.update(encoder.behavior_name for encoder in new)
-        return InitializationOutput(brain_parameters=[encoder.brain_parameters() for encoder in new])
+        announcement = InitializationOutput(brain_parameters=[encoder.brain_parameters() for encoder in new])
+        return bytes(announcement.SerializeToString())

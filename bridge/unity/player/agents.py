@@ -137,10 +137,10 @@ class RoleAgents:
         self._begin_lives()
 
     def send_state(self, output: Any, step: int) -> bool:
-        """Add this step's infos to an ``UnityRLOutputProto``: terminals first, then decisions.
+        """Add this step's infos to a ``UnityRLOutputProto``: terminals first, then decisions.
 
         Args:
-            output: The message.
+            output: The message, an envelope's.
             step: Steps since the last reset.
 
         Returns:
@@ -152,18 +152,22 @@ class RoleAgents:
         has_decisions = bool(self._asked.any())
         if self._terminals is None and not has_decisions:
             return False
-        target = output.agentInfos[self.encoder.behavior_name]
+        infos = b""
         if self._terminals is not None:
-            self.encoder.append(target, self._terminals)
+            infos = self.encoder.agents(self._terminals)
             self._terminals = None
         if has_decisions:
             self._masks_in_use |= not bool(arrays.action_mask[self._asked].all())
             self._sent_mask[self._asked] = arrays.action_mask[self._asked]
-            self.encoder.append(target, self._infos(self._asked, arrays.observations, final=False))
+            infos += self.encoder.agents(self._infos(self._asked, arrays.observations, final=False))
+        output.agentInfos[self.encoder.behavior_name] = infos
         return True
 
-    def receive_actions(self, actions: Any | None) -> None:
-        """Keep the answers of the agents that were asked; None (the behavior is missing) means zeros."""
+    def receive_actions(self, actions: bytes | None) -> None:
+        """Keep the answers of the agents that were asked, a ``ListAgentActionProto``.
+
+        None (the behavior is missing) means zeros.
+        """
         if actions is None:
             self._clear_actions(self._asked)
             return

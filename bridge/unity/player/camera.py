@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from bridge.unity.messages import COMPRESSION_PNG, Observation
+from bridge.unity.player.agent_bytes import SensorMessages
 from bridge.unity.player.options import VisualOptions
 from bridge.unity.player.sensors import SensorRows, float_head
 from bridge.warehouse.render import render_floor
@@ -90,14 +91,14 @@ class CameraSensor:
         self._head = float_head(self.name, self._shape, self._properties)
         self._black = self._message(np.zeros((options.height, options.width, _CHANNELS), np.uint8))
 
-    def encode(self, rows: SensorRows) -> list[bytes]:
+    def encode(self, rows: SensorRows) -> SensorMessages:
         """See :class:`bridge.unity.player.sensors.Sensor`."""
         agents = list(zip(rows.areas.tolist(), rows.slots.tolist(), strict=True))
         if rows.final:
-            return [self._last.pop(agent, self._black) for agent in agents]
+            return SensorMessages.joined([self._last.pop(agent, self._black) for agent in agents])
         for area, slot in agents:
             self._last[area, slot] = self._message(self._view.around(area, self._first_robot + slot))
-        return [self._last[agent] for agent in agents]
+        return SensorMessages.joined([self._last[agent] for agent in agents])
 
     def _message(self, picture: NDArray[np.uint8]) -> bytes:
         if self._options.png:

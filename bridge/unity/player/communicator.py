@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from bridge.errors import UnityProtocolError, UnityVersionError
 from bridge.unity.messages import (
@@ -17,12 +18,11 @@ from bridge.unity.messages import (
     EXCHANGE_METHOD,
     STATUS_OK,
     STATUS_QUIT,
-    Header,
+    InitializationInput,
     InitializationOutput,
-    UnityMessage,
-    UnityOutput,
     all_capabilities,
 )
+from bridge.unity.player.envelope import Envelope, EnvelopeHeader, EnvelopeOutput
 from bridge.unity.player.log import PlayerLog
 
 __all__ = ["Communicator", "NoTrainerError"]
@@ -50,8 +50,8 @@ class Communicator:
         self._channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
         self._call = self._channel.unary_unary(
             EXCHANGE_METHOD,
-            request_serializer=UnityMessage.SerializeToString,
-            response_deserializer=UnityMessage.FromString,
+            request_serializer=Envelope.SerializeToString,
+            response_deserializer=Envelope.FromString,
         )
 
     def connect(self, package_version: str, communication_version: str) -> tuple[Any, Any] | None:
@@ -74,12 +74,16 @@ class Communicator:
             capabilities=all_capabilities(),
         )
         try:
-            reply = self._call(_request(UnityOutput(rl_initialization_output=introduction)))
+            output = EnvelopeOutput(rl_initialization_output=introduction.SerializeToString())
+            reply = self._call(_request(output))
         except grpc.RpcError as error:
             raise NoTrainerError(f"Couldn't connect to a trainer on port {self._port}: {_code(error).name}.") from error
         if reply.header.status == STATUS_QUIT:
             return None
-        settings = reply.unity_input.rl_initialization_input
+        try:
+            settings = InitializationInput.FromString(reply.unity_input.rl_initialization_input)
+        except DecodeError as error:
+            raise NoTrainerError(f"What answers on port {self._port} is no trainer: {error}.") from error
         if not settings.HasField("capabilities"):
             raise NoTrainerError(f"The trainer on port {self._port} announced no capabilities.")
         self._log.write(
@@ -98,10 +102,10 @@ class Communicator:
         """Send the player's output and wait for the trainer's answer.
 
         Args:
-            output: A ``UnityOutput`` message, or None.
+            output: An ``EnvelopeOutput`` message, or None.
 
         Returns:
-            The ``UnityRLInputProto`` of the reply, or None if the trainer quit or is gone.
+            The ``UnityRLInputProto`` of the reply, an envelope's, or None if the trainer quit or is gone.
 
         Raises:
             UnityProtocolError: The call failed for another reason.
@@ -131,7 +135,7 @@ class Communicator:
 
     def say_goodbye(self) -> None:
         """Tell the trainer that the player quits."""
-        message = UnityMessage(header=Header(status=STATUS_QUIT))
+        message = Envelope(header=EnvelopeHeader(status=STATUS_QUIT))
         try:
             self._call(message, timeout=_GOODBYE_TIMEOUT_S)
         except grpc.RpcError as error:
@@ -144,7 +148,7 @@ class Communicator:
 
 
 def _request(output: Any | None) -> Any:
-    return UnityMessage(header=Header(status=STATUS_OK), unity_output=output)
+    return Envelope(header=EnvelopeHeader(status=STATUS_OK), unity_output=output)
 
 
 def _code(error: grpc.RpcError) -> Any:

@@ -1,4 +1,4 @@
-"""One role's agents as protocol messages, and the trainer's actions as arrays."""
+"""One role's agents as protocol messages, and the trainer's actions as arrays; without a loop over agents."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from bridge.errors import UnityProtocolError
 from bridge.specs import RoleSpec
-from bridge.unity.messages import ActionSpecProto, BrainParameters
+from bridge.unity.messages import ActionSpecProto, BrainParameters, ListAgentAction
+from bridge.unity.player.action_bytes import BAD_CONTINUOUS, FEWER_AGENTS, MALFORMED, read_actions
+from bridge.unity.player.agent_bytes import AgentColumns, agents_to_bytes
 from bridge.unity.player.sensors import Sensor, SensorRows
 
 __all__ = ["AgentInfos", "RoleEncoder"]
@@ -65,34 +68,20 @@ class RoleEncoder:
             ),
         )
 
-    def append(self, target: Any, infos: AgentInfos) -> None:
-        """Add one message per agent to a ``ListAgentInfoProto``."""
-        # The wire says True = forbidden.
-        forbidden = None if infos.action_mask is None else (~infos.action_mask).tolist()
-        observations = [sensor.encode(infos.rows) for sensor in self._sensors]
-        columns = (
-            infos.ids.tolist(),
-            infos.group_ids.tolist(),
-            infos.rewards.tolist(),
-            infos.group_rewards.tolist(),
-            infos.max_step_reached.tolist(),
+    def agents(self, infos: AgentInfos) -> bytes:
+        """One message per agent, as the bytes of a ``ListAgentInfoProto``."""
+        count = len(infos.ids)
+        columns = AgentColumns(
+            numbers=np.stack([infos.ids, infos.group_ids]),
+            rewards=np.stack([infos.rewards, infos.group_rewards]),
+            limits=infos.max_step_reached,
+            # The wire says True = forbidden.
+            forbidden=np.zeros((count, 0), np.bool_) if infos.action_mask is None else ~infos.action_mask,
+            done=infos.rows.final,
         )
-        done = infos.rows.final
-        for index, (agent_id, group_id, reward, group_reward, limit) in enumerate(zip(*columns, strict=True)):
-            info = target.value.add(
-                id=agent_id,
-                group_id=group_id,
-                reward=reward,
-                group_reward=group_reward,
-                done=done,
-                max_step_reached=limit,
-            )
-            if forbidden is not None:
-                info.action_mask.extend(forbidden[index])
-            for of_sensor in observations:
-                info.observations.add().MergeFromString(of_sensor[index])
+        return agents_to_bytes(columns, [sensor.encode(infos.rows) for sensor in self._sensors])
 
-    def decode_actions(self, actions: Any, num_asked: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    def decode_actions(self, actions: bytes, num_asked: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """The actions of the agents that were asked, in the order in which they asked; more are ignored.
 
         Args:
@@ -103,27 +92,35 @@ class RoleEncoder:
             (n, C) float32 and (n, B) int32.
 
         Raises:
-            UnityProtocolError: Too few actions, or actions of another size.
+            UnityProtocolError: Too few actions, actions of another size, or bytes that are no message.
         """
-        chosen = list(actions.value[:num_asked])
-        if len(chosen) < num_asked:
-            raise UnityProtocolError(
-                f"player: behavior {self.behavior_name!r}: expected actions for {num_asked} agents, got {len(chosen)}."
-            )
-        continuous = [action.continuous_actions for action in chosen]
-        discrete = [action.discrete_actions for action in chosen]
-        return (
-            self._matrix(continuous, self._action.num_continuous, "continuous", np.dtype(np.float32)),
-            self._matrix(discrete, self._action.num_branches, "discrete", np.dtype(np.int32)),
-        )
+        continuous = np.empty((num_asked, 4 * self._action.num_continuous), np.uint8)
+        discrete = np.empty((num_asked, self._action.num_branches), np.int32)
+        wrong, count = read_actions(np.frombuffer(actions, np.uint8), continuous, discrete)
+        if wrong == MALFORMED:
+            plain = self._canonical(actions)
+            wrong, count = read_actions(np.frombuffer(plain, np.uint8), continuous, discrete)
+        if wrong:
+            raise self._misfit(wrong, count, num_asked)
+        values: NDArray[np.float32] = continuous.view("<f4").astype(np.float32, copy=False)
+        return values, discrete
 
-    def _matrix(self, rows: list[Any], width: int, kind: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Rows of equal width as an array."""
-        for row in rows:
-            if len(row) != width:
-                raise UnityProtocolError(
-                    f"player: behavior {self.behavior_name!r}: expected {width} {kind} actions for an agent, "
-                    f"got {len(row)}."
-                )
-        # (n * width,) -> (n, width)
-        return np.array([value for row in rows for value in row] if width else [], dtype).reshape(len(rows), width)
+    def _canonical(self, actions: bytes) -> bytes:
+        """The same actions as protobuf writes them."""
+        try:
+            message = ListAgentAction.FromString(actions)
+        except DecodeError as error:
+            raise UnityProtocolError(
+                f"player: behavior {self.behavior_name!r}: expected actions, got {len(actions)} bytes that are none."
+            ) from error
+        message.DiscardUnknownFields()
+        return bytes(message.SerializeToString())
+
+    def _misfit(self, wrong: int, count: int, num_asked: int) -> UnityProtocolError:
+        where = f"player: behavior {self.behavior_name!r}: expected"
+        if wrong == FEWER_AGENTS:
+            return UnityProtocolError(f"{where} actions for {num_asked} agents, got {count}.")
+        is_continuous = wrong == BAD_CONTINUOUS
+        kind = "continuous" if is_continuous else "discrete"
+        size = self._action.num_continuous if is_continuous else self._action.num_branches
+        return UnityProtocolError(f"{where} {size} {kind} actions for an agent, got {count}.")

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from bridge.errors import AgvBridgeError
-from bridge.unity.messages import Header, UnityMessage, UnityOutput
+from bridge.unity.messages import STATUS_OK, ListAgentInfo
 from bridge.unity.player.communicator import Communicator
+from bridge.unity.player.envelope import Envelope, EnvelopeHeader, EnvelopeOutput
 from bridge.unity.player.log import PlayerLog
 
 __all__ = ["CRASH_EXIT_CODE", "HANG_LIMIT_S", "MALFORMED_EXIT_CODE", "Fault", "FaultKind", "parse_fault", "play_fault"]
@@ -79,7 +80,7 @@ def play_fault(fault: Fault, output: Any, communicator: Communicator, log: Playe
 
     Args:
         fault: What to play.
-        output: The ``UnityRLOutputProto`` that was to be sent; ``shape`` damages it.
+        output: The ``UnityRLOutputProto`` that was to be sent, an envelope's; ``shape`` damages it.
         communicator: The player's end of the wire.
         log: Where it is reported.
 
@@ -105,7 +106,7 @@ def play_fault(fault: Fault, output: Any, communicator: Communicator, log: Playe
             communicator.send_bytes(_GARBAGE)
             return MALFORMED_EXIT_CODE
         case "cut":
-            message = UnityMessage(header=Header(status=200), unity_output=UnityOutput(rl_output=output))
+            message = Envelope(header=EnvelopeHeader(status=STATUS_OK), unity_output=EnvelopeOutput(rl_output=output))
             data = message.SerializeToString()
             communicator.send_bytes(data[: len(data) // 2])
             return MALFORMED_EXIT_CODE
@@ -116,8 +117,10 @@ def play_fault(fault: Fault, output: Any, communicator: Communicator, log: Playe
 
 
 def _shorten_observations(output: Any) -> None:
-    for entry in output.agentInfos.values():
-        for info in entry.value:
+    for behavior, data in list(output.agentInfos.items()):
+        agents = ListAgentInfo.FromString(data)
+        for info in agents.value:
             for observation in info.observations:
                 if observation.HasField("float_data"):
                     del observation.float_data.data[-1:]
+        output.agentInfos[behavior] = agents.SerializeToString()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bridge.specs import ObservationLayout
 from bridge.unity.messages import COMPRESSION_NONE, Observation
+from bridge.unity.player.agent_bytes import SensorMessages
 from bridge.warehouse.neighbours import NEIGHBOUR_FIELDS
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "block_sensor",
     "buffer_sensor",
     "float_head",
+    "float_messages",
     "layout_sensor",
 ]
 
@@ -65,7 +67,7 @@ class Sensor(Protocol):
         """Its name, which decides the order of observations."""
         ...
 
-    def encode(self, rows: SensorRows) -> list[bytes]:
+    def encode(self, rows: SensorRows) -> SensorMessages:
         """One serialized ``ObservationProto`` per agent."""
         ...
 
@@ -73,23 +75,20 @@ class Sensor(Protocol):
 class _FloatSensor:
     """Sends some of the values of an observation."""
 
-    def __init__(self, name: str, places: NDArray[np.int64], head: bytes) -> None:
+    def __init__(self, name: str, places: slice | NDArray[np.int64], head: bytes) -> None:
         self.name = name
         self._places = places
-        self._num_bytes = 4 * places.size
-        self._head = head
+        self._head = np.frombuffer(head, np.uint8)
 
-    def encode(self, rows: SensorRows) -> list[bytes]:
+    def encode(self, rows: SensorRows) -> SensorMessages:
         """See :class:`Sensor`."""
-        values = np.ascontiguousarray(rows.observations[:, self._places], dtype="<f4").tobytes()
-        size, head = self._num_bytes, self._head
-        return [head + values[start : start + size] for start in range(0, len(values), size)]
+        return float_messages(self._head, rows.observations[:, self._places])
 
 
 def layout_sensor(layout: ObservationLayout) -> Sensor:
     """A vector sensor with the whole observation, named after its layout."""
     name = f"agv_{layout.digest}"
-    return _FloatSensor(name, np.arange(layout.size), float_head(name, [layout.size], [_DIMENSION_NONE]))
+    return _FloatSensor(name, slice(None), float_head(name, [layout.size], [_DIMENSION_NONE]))
 
 
 def block_sensor(layout: ObservationLayout, block: str) -> Sensor:
@@ -98,9 +97,9 @@ def block_sensor(layout: ObservationLayout, block: str) -> Sensor:
     Raises:
         SpecMismatchError: There is no such block.
     """
-    places = np.arange(layout.size)[layout.slice_of(block)]
+    place = layout.slice_of(block)
     name = f"goal_{block}"
-    return _FloatSensor(name, places, float_head(name, [places.size], [_DIMENSION_NONE], _GOAL_SIGNAL))
+    return _FloatSensor(name, place, float_head(name, [place.stop - place.start], [_DIMENSION_NONE], _GOAL_SIGNAL))
 
 
 def buffer_sensor(layout: ObservationLayout, num_robots: int) -> Sensor:
@@ -116,6 +115,18 @@ def buffer_sensor(layout: ObservationLayout, num_robots: int) -> Sensor:
     places = np.arange(place.start, place.stop).reshape(-1, len(NEIGHBOUR_FIELDS))[:num_robots, 1:]
     head = float_head(BUFFER_SENSOR, list(places.shape), [_VARIABLE_SIZE, _DIMENSION_NONE])
     return _FloatSensor(BUFFER_SENSOR, places.ravel(), head)
+
+
+def float_messages(head: NDArray[np.uint8], values: NDArray[np.float32]) -> SensorMessages:
+    """Messages that begin alike.
+
+    Args:
+        head: (H,) uint8, of :func:`float_head`.
+        values: (n, W) float32, what follows.
+    """
+    data = np.ascontiguousarray(values, "<f4").view(np.uint8).ravel()
+    starts = np.arange(len(values) + 1, dtype=np.int64) * (4 * values.shape[1])
+    return SensorMessages(head, data, starts)
 
 
 def float_head(name: str, shape: list[int], dimension_properties: list[int], kind: int = _DEFAULT) -> bytes:

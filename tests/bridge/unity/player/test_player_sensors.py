@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from PIL import Image
 from bridge.registry import open_world
 from bridge.scenario import load_scenario
 from bridge.unity import messages
+from bridge.unity.player.agent_bytes import SensorMessages
 from bridge.unity.player.camera import CELL_PX, CameraSensor, TopView
 from bridge.unity.player.options import VisualOptions
 from bridge.unity.player.sensors import SensorRows, block_sensor, buffer_sensor, layout_sensor
@@ -40,8 +42,9 @@ def rows(simulator: WarehouseSimulator, *, final: bool = False) -> SensorRows:
     return SensorRows(areas, slots, simulator.arrays.roles["carrier"].observations[areas, slots], final)
 
 
-def read(encoded: list[bytes]) -> list[Any]:
-    return [messages.Observation.FromString(one) for one in encoded]
+def read(encoded: SensorMessages) -> list[Any]:
+    head, data = encoded.head.tobytes(), encoded.data.tobytes()
+    return [messages.Observation.FromString(head + data[start:stop]) for start, stop in pairwise(encoded.starts)]
 
 
 def test_layout_sensor_sends_the_whole_observation(simulator: WarehouseSimulator) -> None:
@@ -140,8 +143,8 @@ def test_camera_draws_anew_only_with_a_new_frame(simulator: WarehouseSimulator) 
 def test_camera_repeats_the_last_picture_of_an_ended_life_once(simulator: WarehouseSimulator) -> None:
     options = VisualOptions(8, 8)
     camera = CameraSensor(TopView(simulator, options), 0, options, channels_first=True)
-    last = camera.encode(rows(simulator))
-    assert camera.encode(rows(simulator, final=True)) == last
+    last = read(camera.encode(rows(simulator)))
+    assert read(camera.encode(rows(simulator, final=True))) == last
     black = pictures(read(camera.encode(rows(simulator, final=True))), channels_first=True)
     assert not black.any()
 
