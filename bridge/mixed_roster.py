@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from bridge.errors import CallOrderError
 from bridge.registry import World, open_world
-from bridge.roster import RoleArrays, Roster, RosterArrays
+from bridge.roster import Roster, RosterArrays
+from bridge.roster_rows import clear_outcomes, copy_outcomes, copy_views, hand_over_actions, take_first_choices
 from bridge.scenario import Scenario
 from bridge.scenario_mix import ScenarioMix, merge_specs, require_weights
 from bridge.seeding import scenario_chance, swap_seed
@@ -27,9 +28,6 @@ from bridge.specs import WorldSpec
 __all__ = ["MixedRoster", "MixedWorld", "open_scenarios"]
 
 Bool = NDArray[np.bool_]
-
-_OUTCOMES = ("rewards", "terminated", "truncated")
-_VIEWS = ("observations", "action_mask", "agent_mask", "decision_mask")
 
 
 class MixedWorld:
@@ -134,10 +132,7 @@ class MixedRoster:
                 if (mine := stays[self._playing[stays] == index]).size:
                     roster.reset(None, self._mask(mine))
             self._swap_in(np.setdiff1d(envs, stays))
-        self._arrays.episode_over[envs] = False
-        for values in self._arrays.roles.values():
-            for name in ("rewards", "terminated", "truncated"):
-                getattr(values, name)[envs] = 0
+        clear_outcomes(self._arrays, envs)
         self._copy_views(envs)
 
     def step(self) -> None:
@@ -145,11 +140,12 @@ class MixedRoster:
         if None in self._seeds:
             raise CallOrderError("MixedRoster.step: expected a reset before the first step, got none. Call reset.")
         for index, roster in enumerate(self._rosters):
-            plays = self._playing == index
-            if plays.any():
-                self._hand_over_actions(roster.arrays, plays)
+            plays = np.flatnonzero(self._playing == index)
+            if plays.size:
+                hand_over_actions(self._arrays, roster.arrays, plays)
+                take_first_choices(self._spec, roster.arrays, np.flatnonzero(self._playing != index))
                 roster.step()
-                self._copy_outcomes(roster.arrays, np.flatnonzero(plays))
+                copy_outcomes(self._arrays, roster.arrays, plays)
         over = np.flatnonzero(self._arrays.episode_over)
         if over.size:
             before = self._playing[over].copy()
@@ -193,53 +189,8 @@ class MixedRoster:
         mask[envs] = True
         return mask
 
-    def _hand_over_actions(self, inner: RosterArrays, plays: Bool) -> None:
-        """Actions of those who play; for those who idle the first choice that is allowed."""
-        for role in self._spec.roles:
-            mine, its = self._arrays.roles[role.name], inner.roles[role.name]
-            slots = its.agent_mask.shape[1]
-            its.continuous_actions[plays] = mine.continuous_actions[plays, :slots]
-            its.discrete_actions[plays] = mine.discrete_actions[plays, :slots]
-            if plays.all():
-                continue
-            its.continuous_actions[~plays] = 0.0
-            start = 0
-            for branch, size in enumerate(role.action.discrete_branches):
-                allowed = its.action_mask[~plays, :, start : start + size]
-                its.discrete_actions[~plays, :, branch] = allowed.argmax(axis=-1)
-                start += size
-
-    def _copy_outcomes(self, inner: RosterArrays, envs: NDArray[np.int64]) -> None:
-        self._arrays.episode_over[envs] = inner.episode_over[envs]
-        # What is stale inside depends on who else was stepped; only what is fresh leaves.
-        over = envs[inner.episode_over[envs]]
-        self._arrays.metrics[over] = inner.metrics[over]
-        _fill(self._arrays.final_state, inner.final_state, over)
-        for name, values in inner.roles.items():
-            outer = self._arrays.roles[name]
-            _copy_role(outer, values, _OUTCOMES, envs)
-            rows, slots = np.nonzero(values.terminated[envs] | values.truncated[envs])
-            outer.final_observations[envs[rows], slots] = values.final_observations[envs[rows], slots]
-
     def _copy_views(self, envs: NDArray[np.int64]) -> None:
         for index, roster in enumerate(self._rosters):
             mine = envs[self._playing[envs] == index]
             if mine.size:
-                _fill(self._arrays.state, roster.arrays.state, mine)
-                for name, values in roster.arrays.roles.items():
-                    _copy_role(self._arrays.roles[name], values, _VIEWS, mine)
-
-
-def _copy_role(outer: RoleArrays, inner: RoleArrays, names: Sequence[str], envs: NDArray[np.int64]) -> None:
-    for name in names:
-        _fill(getattr(outer, name), getattr(inner, name), envs, padding=name == "action_mask")
-
-
-def _fill(
-    outer: NDArray[np.generic], inner: NDArray[np.generic], envs: NDArray[np.int64], padding: bool = False
-) -> None:
-    """Copy the rows ``envs``; what ``outer`` has more along its second axis becomes ``padding``."""
-    size = inner.shape[1]
-    outer[envs, :size] = inner[envs]
-    if size < outer.shape[1]:
-        outer[envs, size:] = padding
+                copy_views(self._arrays, roster.arrays, mine)

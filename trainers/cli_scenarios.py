@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from bridge.registry import open_world
 from bridge.scenario import Scenario, load_scenario, scenario_json_schema, shipped_scenarios
 from bridge.scenario_listening import listen_on
 from bridge.specs import RoleSpec, WorldSpec
+from bridge.warehouse.layout_variation import LayoutVariant
 from trainers.config import train_config
 from trainers.scenario_config import training_scenarios
 
@@ -46,6 +48,7 @@ def show(
     listen: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Unity: IPv4 address to listen on for a player that is asked.")
     ] = None,
+    variant: Annotated[int | None, typer.Option(min=0, help="Draw this variant of the floor plan instead.")] = None,
 ) -> None:
     """The layout, the fleet, and each role's observation block by block."""
     loaded = listen_on(load_scenario(scenario), listen)
@@ -53,7 +56,15 @@ def show(
     console = Console()
     console.print(f"[bold]{loaded.name}[/bold] ({loaded.world}): {loaded.description}", highlight=False)
     console.print(f"file: {loaded.path}", highlight=False, soft_wrap=True)
+    variants: Sequence[LayoutVariant] = getattr(world, "variants", ())
     layout = getattr(world, "layout", None)
+    if variant is not None:
+        if variant >= len(variants):
+            raise ScenarioError(
+                f"scenarios show: --variant: expected one of the scenario's {len(variants)} variants, counted from 0, "
+                f"got {variant}. They are made by randomisation.layout."
+            )
+        layout = variants[variant].layout
     if layout is not None:
         console.print(
             f"\nlayout: {layout.height} x {layout.width} cells of {layout.cell_size_m} m, {layout.num_free} free, "
@@ -63,6 +74,12 @@ def show(
         )
         for row in layout.to_drawing():
             console.print(f"  {row}", highlight=False, markup=False, soft_wrap=True)
+    for number, varied in enumerate(variants):
+        console.print(
+            f"variant {number}: racks missing: {varied.num_missing}, moved: {varied.num_moved}, "
+            f"blocked cells: {varied.num_blocked}",
+            highlight=False,
+        )
     _show_spec(console, world.spec)
 
 

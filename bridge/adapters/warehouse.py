@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from bridge.roster import Roster, RosterArrays
 from bridge.specs import WorldSpec
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.layout import Layout
+from bridge.warehouse.layout_variation import LayoutVariant, layout_variants
 from bridge.warehouse.loading import load_layout
 from bridge.warehouse.spec import warehouse_spec
 from bridge.warehouse.validation import check_warehouse
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from bridge.planners.bound import ThroughputBound
     from bridge.warehouse.simulator import WarehouseSimulator
+    from bridge.warehouse.variant_roster import VariantRoster
 
 __all__ = ["WarehouseConfig", "WarehouseWorld"]
 
@@ -32,13 +35,14 @@ class WarehouseWorld:
         folder: Folder of the scenario file.
 
     Raises:
-        ScenarioError: The layout cannot be read, or tasks cannot be done on it.
+        ScenarioError: The layout cannot be read, or tasks cannot be done on it or on variants of it.
     """
 
     def __init__(self, config: WarehouseConfig, folder: Path) -> None:
         self._config = config
         self._layout = load_layout(config, folder)
         check_warehouse(config, self._layout, "warehouse")
+        self._variants = layout_variants(config, self._layout, "warehouse")
         self._spec = warehouse_spec(config, self._layout)
 
     @property
@@ -53,32 +57,57 @@ class WarehouseWorld:
 
     @property
     def layout(self) -> Layout:
-        """The floor plan."""
+        """The floor plan of the scenario."""
         return self._layout
 
-    def roster(self, num_envs: int, *, first_env: int = 0, arrays: RosterArrays | None = None) -> WarehouseSimulator:
-        """``num_envs`` warehouses stepped together; see :class:`bridge.registry.World`."""
-        from bridge.warehouse.simulator import WarehouseSimulator
+    @property
+    def variants(self) -> tuple[LayoutVariant, ...]:
+        """The variants of the floor plan that episodes are played on; none where they are played on the plan itself."""
+        return self._variants
 
-        return WarehouseSimulator(self._config, self._layout, num_envs, first_env=first_env, arrays=arrays)
+    def roster(
+        self, num_envs: int, *, first_env: int = 0, arrays: RosterArrays | None = None
+    ) -> WarehouseSimulator | VariantRoster:
+        """``num_envs`` warehouses stepped together; see :class:`bridge.registry.World`."""
+        return self._roster(num_envs, first_env=first_env, arrays=arrays)
+
+    def _roster(
+        self, num_envs: int, *, first_env: int = 0, arrays: RosterArrays | None = None, respawn: bool = True
+    ) -> WarehouseSimulator | VariantRoster:
+        from bridge.warehouse.simulator import WarehouseSimulator
+        from bridge.warehouse.variant_roster import VariantRoster
+
+        config, layouts = self._config, self._layouts
+        if self._variants:
+            return VariantRoster(config, layouts, num_envs, first_env=first_env, arrays=arrays, respawn=respawn)
+        return WarehouseSimulator(config, layouts[0], num_envs, first_env=first_env, arrays=arrays, respawn=respawn)
+
+    @property
+    def _layouts(self) -> list[Layout]:
+        """Every floor plan that episodes are played on."""
+        return [variant.layout for variant in self._variants] or [self._layout]
 
     @property
     def planners(self) -> dict[str, PolicyFactory]:
-        """PIBT where robots move from cell to cell; token passing where the floor is well-formed, too."""
+        """PIBT where robots move from cell to cell; token passing where every floor is well-formed, too."""
         if self._config.drive.kind == "grid_heading":
             return {"pibt": _pibt_heading}
         if self._config.drive.kind != "grid":
             return {}
         from bridge.planners.well_formed import well_formed_faults
 
-        faults = well_formed_faults(self._layout, self._config.num_robots)
-        return {"pibt": _pibt} if faults else {"pibt": _pibt, "token_passing": _token_passing}
+        ill_formed = any(well_formed_faults(layout, self._config.num_robots) for layout in self._layouts)
+        return {"pibt": _pibt} if ill_formed else {"pibt": _pibt, "token_passing": _token_passing}
 
     def throughput_bound(self) -> ThroughputBound:
-        """How much could be delivered at most; see :func:`bridge.planners.bound.throughput_bound`."""
+        """How much could be delivered at most; see :func:`bridge.planners.bound.throughput_bound`.
+
+        With variants of the floor plan it is the largest of their bounds: none of them can beat it.
+        """
         from bridge.planners.bound import throughput_bound
 
-        return throughput_bound(self._config, self._layout)
+        bounds = [throughput_bound(self._config, layout) for layout in self._layouts]
+        return max(bounds, key=lambda bound: bound.deliveries_per_h)
 
     def parallel_env(self, render_mode: str | None = None) -> ParallelEnv[str, Any, Any]:
         """One warehouse behind PettingZoo's parallel API; robots that left come back at the next reset.
@@ -87,38 +116,43 @@ class WarehouseWorld:
         """
         from bridge.parallel_env import RosterParallelEnv
         from bridge.warehouse.render import render_rgb
-        from bridge.warehouse.simulator import WarehouseSimulator
+        from bridge.warehouse.variant_roster import simulator_of
 
-        simulator = WarehouseSimulator(self._config, self._layout, 1, respawn=False)
+        roster = self._roster(1, respawn=False)
         return RosterParallelEnv(
-            simulator, name="warehouse", render=lambda: render_rgb(simulator, 0), render_mode=render_mode
+            roster, name="warehouse", render=lambda: render_rgb(simulator_of(roster, 0)), render_mode=render_mode
         )
 
 
 def _pibt(roster: Roster) -> FleetPolicy:
     from bridge.planners.pibt import PibtPolicy
 
-    return PibtPolicy(_simulator(roster, "pibt"))
+    return _planner(roster, "pibt", PibtPolicy)
 
 
 def _pibt_heading(roster: Roster) -> FleetPolicy:
     from bridge.planners.pibt_heading import PibtHeadingPolicy
 
-    return PibtHeadingPolicy(_simulator(roster, "pibt"))
+    return _planner(roster, "pibt", PibtHeadingPolicy)
 
 
 def _token_passing(roster: Roster) -> FleetPolicy:
     from bridge.planners.token_passing import TokenPassingPolicy
 
-    return TokenPassingPolicy(_simulator(roster, "token_passing"))
+    return _planner(roster, "token_passing", TokenPassingPolicy)
 
 
-def _simulator(roster: Roster, planner: str) -> WarehouseSimulator:
+def _planner(roster: Roster, name: str, make: Callable[[WarehouseSimulator], FleetPolicy]) -> FleetPolicy:
+    """A planner that looks into a warehouse, or into every variant of one."""
+    from bridge.planners.each_variant import EachVariantPolicy
     from bridge.warehouse.simulator import WarehouseSimulator
+    from bridge.warehouse.variant_roster import VariantRoster
 
+    if isinstance(roster, VariantRoster):
+        return EachVariantPolicy(roster, make)
     if not isinstance(roster, WarehouseSimulator):
         raise SpecMismatchError(
-            f"planner {planner!r}: expected a WarehouseSimulator to look into, got {type(roster).__name__}. "
+            f"planner {name!r}: expected a WarehouseSimulator to look into, got {type(roster).__name__}. "
             "Give it the roster of a warehouse world."
         )
-    return roster
+    return make(roster)

@@ -23,6 +23,7 @@ from bridge.warehouse.metrics import make_clock
 from bridge.warehouse.simulator import WarehouseSimulator
 from bridge.warehouse.spec import seconds_per_step
 from bridge.warehouse.tasks import DELIVERED, PICKED_UP
+from bridge.warehouse.variant_roster import VariantRoster, simulator_of
 
 __all__ = ["record_episode", "record_replay"]
 
@@ -92,7 +93,7 @@ def record_episode(
     read_events: EventReader | None = None,
 ) -> Recording:
     """Play an episode, or its beginning; arguments, result and errors as in :func:`record_replay`."""
-    if not isinstance(roster, WarehouseSimulator):
+    if not isinstance(roster, (WarehouseSimulator, VariantRoster)):
         raise SpecMismatchError(
             f"replay: expected the built-in warehouse simulator, got {type(roster).__name__}, which cannot be drawn. "
             "Record on the scenario with `world: warehouse`."
@@ -101,8 +102,9 @@ def record_episode(
         raise SpecMismatchError(f"replay: expected an env from 0 to {roster.arrays.num_envs - 1}, got {env}.")
     if max_steps < 1:
         raise SpecMismatchError(f"replay: expected max_steps >= 1, got {max_steps}.")
-    tape = _Tape(roster, env, min(max_steps, roster.config.episode_steps), FieldTape(fields), read_events)
     roster.reset(seed)
+    simulator = simulator_of(roster, env)
+    tape = _Tape(simulator, env, min(max_steps, simulator.config.episode_steps), FieldTape(fields), read_events)
     tape.start()
     for _ in range(max_steps):
         policy.act(roster.arrays)

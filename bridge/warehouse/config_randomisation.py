@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from bridge.warehouse.section import Section
 
-__all__ = ["ExecutionDelayConfig", "RandomisationConfig"]
+__all__ = ["ExecutionDelayConfig", "LayoutVariationConfig", "RandomisationConfig"]
 
 
 class ExecutionDelayConfig(Section):
@@ -31,6 +31,33 @@ class ExecutionDelayConfig(Section):
         if self.min_steps > self.max_steps:
             raise ValueError(
                 f"expected min_steps <= max_steps, got min_steps={self.min_steps} > max_steps={self.max_steps}."
+            )
+        return self
+
+
+class LayoutVariationConfig(Section):
+    """Variants of the floor plan, among which every episode draws; stations, chargers and parking places stay."""
+
+    variants: int = Field(8, ge=1, le=256, description="Number of variants that are drawn, once, from the floor plan.")
+    seed: int = Field(
+        0, ge=0, lt=2**63, description="Seed of the variants; another one gives variants that no policy has seen."
+    )
+    max_missing_racks: float = Field(
+        0.0, ge=0, le=1, description="A variant lacks between no and this share of the racks (groups of joined cells)."
+    )
+    max_rack_offset_cells: int = Field(
+        0, ge=0, le=100, description="Each rack stands up to this many cells further along its longer side, if it can."
+    )
+    max_blocked_cells: int = Field(
+        0, ge=0, le=10_000, description="In a variant, between none and this many cells beside racks are blocked."
+    )
+
+    @model_validator(mode="after")
+    def _something_varies(self) -> Self:
+        if self.max_missing_racks == 0 and self.max_rack_offset_cells == 0 and self.max_blocked_cells == 0:
+            raise ValueError(
+                "expected max_missing_racks, max_rack_offset_cells or max_blocked_cells above 0, got 0 for all: "
+                "no variant would differ."
             )
         return self
 
@@ -68,5 +95,8 @@ class RandomisationConfig(Section):
         le=1,
         description="differential only: factor on how much speed and turn rate can change between two decisions in "
         "an episode (wet floor), between this and 1.",
+    )
+    layout: LayoutVariationConfig | None = Field(
+        None, description="Missing racks, racks out of place and blocked aisles; null: every episode on the floor plan."
     )
     execution_delays: ExecutionDelayConfig | None = Field(None, description="Robots that stop for a while; null: none.")

@@ -57,6 +57,7 @@ class Purpose(IntEnum):
     EXECUTION_DELAY = 21
     EXECUTION_DURATION = 22
     FACING = 23
+    LAYOUT = 24
 
 
 @lean_kernel

@@ -13,6 +13,7 @@ from bridge.policy import FleetPolicy
 from bridge.roster import Roster
 from bridge.warehouse.render import render_rgb, write_gif
 from bridge.warehouse.simulator import WarehouseSimulator
+from bridge.warehouse.variant_roster import VariantRoster, simulator_of
 
 __all__ = ["record_gif"]
 
@@ -33,7 +34,7 @@ def record_gif(
     Raises:
         SpecMismatchError: The roster is not that of a warehouse.
     """
-    if not isinstance(roster, WarehouseSimulator):
+    if not isinstance(roster, (WarehouseSimulator, VariantRoster)):
         raise SpecMismatchError(
             f"GIF: expected the built-in warehouse simulator, got {type(roster).__name__}, which cannot be drawn. "
             "Record on the scenario with `world: warehouse`."
@@ -42,13 +43,14 @@ def record_gif(
 
 
 def _frames(
-    simulator: WarehouseSimulator, policy: FleetPolicy, seed: int, max_steps: int
+    roster: WarehouseSimulator | VariantRoster, policy: FleetPolicy, seed: int, max_steps: int
 ) -> Iterator[NDArray[np.uint8]]:
-    simulator.reset(seed)
+    roster.reset(seed)
+    simulator = simulator_of(roster, 0)
     yield render_rgb(simulator)
     for _ in range(max_steps):
-        policy.act(simulator.arrays)
-        simulator.step()
-        if simulator.arrays.episode_over[0]:
+        policy.act(roster.arrays)
+        roster.step()
+        if roster.arrays.episode_over[0]:
             return
         yield render_rgb(simulator)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ __all__ = ["RobotsView"]
 
 Bool = NDArray[np.bool_]
 Int32 = NDArray[np.int32]
+
+# Steps until a robot comes back: more than an episode has, and not never, which would end it.
+_NOT_IN_THIS_EPISODE: Final = 1 << 30
 
 
 class RobotsView:
@@ -132,3 +136,11 @@ class RobotsView:
     def outcome(self) -> Outcome:
         """What happened to each robot in the last step; ``refused`` is cleared where an episode began."""
         return self._parts.outcome
+
+    def empty_floors(self, envs: Bool) -> None:
+        """Take all robots off the floor in the environments of ``envs``, (E,) bool, until these are reset or end.
+
+        No robot comes back, and no episode ends because its floor is empty. For rosters that play elsewhere meanwhile.
+        """
+        self._parts.fleet.alive[envs] = False
+        self._parts.fleet.returns_in[envs] = _NOT_IN_THIS_EPISODE

@@ -27,6 +27,9 @@ class Scene:
     Args:
         roster: The simulator.
         options: Of the player, accepted by :func:`require_fitting`.
+
+    Raises:
+        AgvBridgeError: An option looks into a simulator, and there is one per variant of the floor plan.
     """
 
     def __init__(self, roster: Roster, options: PlayerOptions) -> None:
@@ -62,7 +65,11 @@ class Scene:
     def _simulator(self) -> WarehouseSimulator:
         from bridge.warehouse.simulator import WarehouseSimulator
 
-        assert isinstance(self._roster, WarehouseSimulator)
+        if not isinstance(self._roster, WarehouseSimulator):
+            raise AgvBridgeError(
+                "player: --on-demand, --visual: expected a scenario whose episodes all have one floor plan, got one "
+                "with randomisation.layout. Leave out the option, or the section."
+            )
         return self._roster
 
 

@@ -1,0 +1,168 @@
+"""Environments of a warehouse whose floor plan differs from episode to episode.
+
+There is one simulator per variant of the floor plan, with all E environments. An
+environment plays an episode in the simulator of its variant, while its floors in
+the others are empty, which costs next to nothing; simulators in which nobody plays
+are not stepped. Which variant an episode has is drawn from a stream of its own,
+keyed by seed, environment and episode; starts and tasks keep their streams, so
+that an episode is the same one on whichever simulator it is played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.errors import CallOrderError
+from bridge.roster import RosterArrays
+from bridge.roster_rows import clear_outcomes, copy_outcomes, copy_views, hand_over_actions
+from bridge.specs import WorldSpec
+from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.layout import Layout
+from bridge.warehouse.random_streams import Purpose, stream_keys
+from bridge.warehouse.simulator import WarehouseSimulator
+
+__all__ = ["VariantRoster", "simulator_of"]
+
+Bool = NDArray[np.bool_]
+Rows = NDArray[np.int64]
+
+_SEED_BITS = (1 << 64) - 1
+
+
+class VariantRoster:
+    """A :class:`bridge.roster.Roster` over the variants of one warehouse.
+
+    Args:
+        config: The warehouse.
+        layouts: Its variants, each accepted by ``validation.check_warehouse``.
+        num_envs: Number of environments E.
+        first_env: Index of the first one among all environments of the run.
+        arrays: Where to write, as in ``bridge.roster.array_shapes``; allocated if None.
+        respawn: As of :class:`bridge.warehouse.simulator.WarehouseSimulator`.
+    """
+
+    def __init__(
+        self,
+        config: WarehouseConfig,
+        layouts: Sequence[Layout],
+        num_envs: int,
+        *,
+        first_env: int = 0,
+        arrays: RosterArrays | None = None,
+        respawn: bool = True,
+    ) -> None:
+        self._simulators = tuple(
+            WarehouseSimulator(config, layout, num_envs, first_env=first_env, respawn=respawn) for layout in layouts
+        )
+        self._spec = self._simulators[0].spec
+        self._arrays = RosterArrays.allocate(self._spec, num_envs) if arrays is None else arrays
+        self._envs = np.arange(first_env, first_env + num_envs, dtype=np.int64)
+        self._seeds = np.zeros(num_envs, np.uint64)
+        self._started = np.zeros(num_envs, np.bool_)
+        self._playing = np.zeros(num_envs, np.int64)
+
+    @property
+    def spec(self) -> WorldSpec:
+        """What the world looks like."""
+        return self._spec
+
+    @property
+    def arrays(self) -> RosterArrays:
+        """The arrays that :meth:`reset` and :meth:`step` fill; always the same objects."""
+        return self._arrays
+
+    @property
+    def simulators(self) -> tuple[WarehouseSimulator, ...]:
+        """One per variant; they belong to this roster, and are for looking."""
+        return self._simulators
+
+    @property
+    def playing(self) -> Rows:
+        """(E,) int64, the variant that each environment plays; a copy."""
+        return self._playing.copy()
+
+    def reset(self, seed: int | None = None, env_mask: Bool | None = None) -> None:
+        """See :meth:`bridge.roster.Roster.reset`."""
+        envs = np.arange(len(self._envs)) if env_mask is None else np.flatnonzero(env_mask)
+        if seed is None and not self._started[envs].all():
+            raise CallOrderError("VariantRoster.reset: expected a seed at the first reset, got none. Pass seed=...")
+        if seed is not None:
+            for simulator in self._simulators:
+                simulator.reset(seed, env_mask)
+            self._seeds[envs] = seed & _SEED_BITS
+            self._started[envs] = True
+        self._arrays.episode[envs] = 0 if seed is not None else self._arrays.episode[envs] + 1
+        self._draw(envs)
+        self._begin(envs)
+        clear_outcomes(self._arrays, envs)
+        self._copy_views(envs)
+
+    def step(self) -> None:
+        """See :meth:`bridge.roster.Roster.step`."""
+        if not self._started.all():
+            raise CallOrderError("VariantRoster.step: expected a reset before the first step, got none. Call reset.")
+        for number, simulator in enumerate(self._simulators):
+            plays = np.flatnonzero(self._playing == number)
+            if plays.size:
+                hand_over_actions(self._arrays, simulator.arrays, plays)
+                simulator.step()
+                copy_outcomes(self._arrays, simulator.arrays, plays)
+                # Empty floors have episodes, too, and each begins with a full one.
+                _empty(simulator, simulator.arrays.episode_over & (self._playing != number))
+        over = np.flatnonzero(self._arrays.episode_over)
+        if over.size:
+            before = self._playing[over].copy()
+            self._arrays.episode[over] += 1
+            self._draw(over)
+            # Where the variant stays the same its simulator has begun the next episode already.
+            self._begin(over[before != self._playing[over]])
+        self._copy_views(np.arange(len(self._envs)))
+
+    def close(self) -> None:
+        """Refuse further calls; may be called twice."""
+        for simulator in self._simulators:
+            simulator.close()
+
+    def _draw(self, envs: Rows) -> None:
+        """Choose the variants of the episodes that the arrays number."""
+        keys = stream_keys(self._seeds[envs], self._envs[envs], self._arrays.episode[envs])[:, Purpose.LAYOUT]
+        # The high half of the key times the number of variants: uniform, and exact.
+        count = np.uint64(len(self._simulators))
+        self._playing[envs] = ((keys >> np.uint64(32)) * count >> np.uint64(32)).astype(np.int64)
+
+    def _begin(self, envs: Rows) -> None:
+        """Begin the episodes that the arrays number where ``envs`` play now, and empty their floors elsewhere."""
+        for number, simulator in enumerate(self._simulators):
+            plays = self._playing[envs] == number
+            if (mine := envs[plays]).size:
+                simulator.arrays.episode[mine] = self._arrays.episode[mine] - 1
+                simulator.reset(None, self._mask(mine))
+            _empty(simulator, self._mask(envs[~plays]))
+
+    def _mask(self, envs: Rows) -> Bool:
+        mask = np.zeros(len(self._envs), np.bool_)
+        mask[envs] = True
+        return mask
+
+    def _copy_views(self, envs: Rows) -> None:
+        for number, simulator in enumerate(self._simulators):
+            mine = envs[self._playing[envs] == number]
+            if mine.size:
+                copy_views(self._arrays, simulator.arrays, mine)
+
+
+def simulator_of(roster: WarehouseSimulator | VariantRoster, env: int) -> WarehouseSimulator:
+    """Where the running episode of environment ``env`` is played, to look into; for one episode only."""
+    return roster.simulators[roster.playing[env]] if isinstance(roster, VariantRoster) else roster
+
+
+def _empty(simulator: WarehouseSimulator, envs: Bool) -> None:
+    """Leave nobody on the floors of ``envs``, (E,) bool, and ask nobody there."""
+    if envs.any():
+        simulator.empty_floors(envs)
+        for values in simulator.arrays.roles.values():
+            values.agent_mask[envs] = False
+            values.decision_mask[envs] = False
