@@ -28,10 +28,10 @@ def _config(rows: list[str], **changes: object) -> tuple[WarehouseConfig, Layout
 
 
 def test_throughput_bound_is_the_work_of_the_fleet_divided_by_the_way_of_a_transport() -> None:
-    # One kind of transport: 3 cells to the pick-up from the parking place, which is nearer than the
-    # delivery, and 6 to the delivery. The first empty leg is granted: 3 more steps.
-    bound = throughput_bound(*_config(CORRIDOR, episode_steps=897))
-    assert bound.fleet_per_h == pytest.approx(100 / (897 / 3600))
+    # One kind of transport: 6 cells from the delivery to the pick-up, and 6 back. The first empty leg is
+    # granted: 6 more steps.
+    bound = throughput_bound(*_config(CORRIDOR, episode_steps=1194))
+    assert bound.fleet_per_h == pytest.approx(100 / (1194 / 3600))
     assert bound.deliveries_per_h == bound.fleet_per_h
 
 
@@ -57,9 +57,68 @@ def test_throughput_bound_is_one_robot_per_step_and_station_when_the_fleet_is_la
     assert bound.deliveries_per_h == bound.stations_per_h
 
 
-def test_throughput_bound_is_the_rate_of_arrivals_when_there_is_little_to_do() -> None:
-    config, layout = _config(CORRIDOR, tasks=TaskConfig(arrival="poisson", rate_per_h=12.0))
-    assert throughput_bound(config, layout).deliveries_per_h == 12.0
+def test_throughput_bound_is_the_rate_of_arrivals_that_are_early_enough_when_there_is_little_to_do() -> None:
+    tasks = TaskConfig(arrival="poisson", rate_per_h=12.0)
+    bound = throughput_bound(*_config(CORRIDOR, tasks=tasks, episode_steps=3600))
+    # Who comes in the last 6 steps is not delivered any more: one to be served at the pick-up, 6 to drive.
+    assert bound.deliveries_per_h == pytest.approx(12.0 * 3594 / 3600)
+    # After a warm-up others are on their way already; never more than have come.
+    warm = throughput_bound(*_config(CORRIDOR, tasks=tasks, episode_steps=3600, metrics={"warm_up_s": 1800.0}))
+    assert warm.arrivals_per_h == pytest.approx(2 * min(12.0 * 3594 / 3600, 12.0 * 1793 / 3600 + 9))
+
+
+def test_throughput_bound_of_a_list_counts_what_arrives_early_enough() -> None:
+    transports = tuple({"pickups": ((0, 3),), "delivery": (0, 9), "release_s": due} for due in (0.0, 50.0, 92.0, 93.0))
+    tasks = {"arrival": "list", "transports": transports}
+    bound = throughput_bound(*_config(CORRIDOR, tasks=tasks, episode_steps=100))
+    # 93 + 1 step to be served at the pick-up + 6 to drive is the end; 94 would be too late.
+    assert bound.arrivals_per_h == 4 * 36
+    late = {"arrival": "list", "transports": ({**transports[0], "release_s": 94.0},)}
+    assert throughput_bound(*_config(CORRIDOR, tasks=late, episode_steps=100)).deliveries_per_h == 0.0
+    # The fleet: 12 steps each, the first empty leg granted.
+    many = {"arrival": "list", "transports": transports[:1] * 20}
+    assert throughput_bound(*_config(CORRIDOR, tasks=many, episode_steps=100)).deliveries_per_h == 8 * 36
+
+
+def test_throughput_bound_counts_every_pick_up_of_a_transport() -> None:
+    rows = ["S...S....E", ".........."]
+    legs = throughput_bound(*_config(rows)).mean_transport_s
+    assert legs == (9 + 5) / 2 * 2
+    # From one pick-up to the next: 4 steps to the other one, 1 to be served at the same one again.
+    errands = throughput_bound(*_config(rows, tasks={"errands": 3})).mean_transport_s
+    assert errands == legs + 2 * (4 + 1) / 2
+    listed = {"arrival": "list", "transports": ({"pickups": ((0, 4), (0, 0), (0, 0)), "delivery": (0, 9)},)}
+    assert throughput_bound(*_config(rows, tasks=listed)).mean_transport_s == 5 + 4 + 1 + 9
+
+
+def test_throughput_bound_counts_the_time_of_services() -> None:
+    tasks = {"service": {"pick_s": 3.0, "drop_s": 8.0}}
+    served = throughput_bound(*_config(CORRIDOR, tasks=tasks, episode_steps=10_000))
+    assert served.mean_transport_s == 12 + 3 + 8
+    assert served.fleet_per_h == pytest.approx(3600 / 23, rel=1e-3)
+    # One delivery: eight steps for a robot, one for the next to take its place.
+    assert served.stations_per_h == pytest.approx(3600 / 9, rel=1e-3)
+    drawn = {"service": {"pick_s": 3.0, "drop_s": 8.0, "spread": 0.5}}
+    # Rounded up to whole steps: 2, 3, 4 or 5, and 5 to 12, all equally likely.
+    assert throughput_bound(*_config(CORRIDOR, tasks=drawn)).mean_transport_s == pytest.approx(12 + 3.5 + 8.5)
+
+
+def test_throughput_bound_counts_the_turns_of_robots_with_heading() -> None:
+    heading = {"kind": "grid_heading"}
+    # Straight there; back it has to turn, but may face any side at the beginning of a leg.
+    assert throughput_bound(*_config(CORRIDOR, drive=heading)).mean_transport_s == 12
+    around = ["S.", ".E"]
+    assert throughput_bound(*_config(around, drive=heading)).mean_transport_s == 2 * (2 + 1)
+    assert throughput_bound(*_config(around)).mean_transport_s == 4
+
+
+def test_throughput_bound_counts_the_robots_that_take_part() -> None:
+    fleet = ({"role": "carrier", "count": 8},)
+    all_of_them = throughput_bound(*_config(CORRIDOR, fleet=fleet, episode_steps=100_000)).fleet_per_h
+    some = throughput_bound(
+        *_config(CORRIDOR, fleet=fleet, episode_steps=100_000, randomisation={"min_fleet_share": 0.5})
+    )
+    assert some.fleet_per_h == pytest.approx(all_of_them * 6 / 8, rel=1e-3)
 
 
 def test_throughput_bound_is_almost_reached_by_a_single_robot_that_drives_straight() -> None:
@@ -151,11 +210,21 @@ def test_straight_ways_are_between_the_straight_line_and_the_path_over_cells(see
 
 
 def test_throughput_bound_of_differential_drive_is_the_way_between_the_discs_of_stations_at_full_speed() -> None:
-    # 6 m to the delivery and 3 m from the parking place, less the discs of 0.6 m around both ends, at 1.5 m/s.
+    # 6 m there and back, less the discs of 0.6 m around both ends, at 1.5 m/s.
     bound = throughput_bound(*_config(CORRIDOR, drive={"kind": "differential"}, episode_steps=100_000))
-    assert bound.mean_transport_s == pytest.approx((4.8 + 1.8) / 1.5)
+    assert bound.mean_transport_s == pytest.approx(2 * 4.8 / 1.5)
     assert bound.fleet_per_h == pytest.approx(3600 / bound.mean_transport_s, rel=1e-3)
-    assert bound.cut_per_h == math.inf
+
+
+def test_throughput_bound_of_differential_drive_counts_speeding_up_after_a_service() -> None:
+    tasks = {"service": {"pick_s": 2.0, "drop_s": 4.0}}
+    drive = {"kind": "differential", "step_s": 0.1, "max_acceleration_mps2": 1.0}
+    bound = throughput_bound(*_config(CORRIDOR, drive=drive, tasks=tasks, episode_steps=100_000))
+    # From 0 at 1 m/s2 it takes 15 ticks to 1.5 m/s, which cover 1.2 m, and 24 more for the other 3.6 m: 20 decisions.
+    assert bound.mean_transport_s == pytest.approx(2 * 4.0 + 6.0)
+    limited = replace(_config(CORRIDOR)[1], speed_limit_mps=np.full(20, 0.5, np.float32))
+    slow = throughput_bound(_config(CORRIDOR, drive=drive)[0], limited)
+    assert slow.mean_transport_s == pytest.approx(2 * 4.8 / 0.5)
 
 
 def _charged(**battery: object) -> tuple[dict[str, object], ...]:
@@ -180,17 +249,19 @@ def test_throughput_bound_lets_robots_drive_no_longer_than_their_batteries() -> 
 def test_throughput_bound_grants_what_began_before_the_warm_up_ended() -> None:
     cold = throughput_bound(*_config(CORRIDOR, episode_steps=200))
     warm = throughput_bound(*_config(CORRIDOR, episode_steps=300, metrics={"warm_up_s": 100.0}))
-    # The same window; a robot may come into it one cell before its delivery.
-    assert cold.fleet_per_h < warm.fleet_per_h <= cold.fleet_per_h + 3600 / 200
+    # The same window; a robot may come into it one cell before its delivery, and what waits then may be cheap.
+    assert cold.fleet_per_h < warm.fleet_per_h <= cold.fleet_per_h + 9 * 3600 / 200
 
 
 def test_throughput_bound_lets_an_operator_carry_robots_that_are_stuck() -> None:
     rows = ["P" + "." * 38 + "S", "E" + "." * 39]
     relocated = {"deadlock": {"resolve": "relocate", "cycle_s": 10.0}}
-    # To the delivery in one step from the parking place, instead of forty.
-    loaded_s = throughput_bound(*_config(rows)).mean_transport_s - 39
-    assert loaded_s == 40
-    assert throughput_bound(*_config(rows, **relocated)).mean_transport_s == 39 + 10 + 1
+    assert throughput_bound(*_config(rows)).mean_transport_s == 40 + 40
+    # To the delivery in one step from the parking place, instead of forty; from there to the pick-up in 39.
+    assert throughput_bound(*_config(rows, **relocated)).mean_transport_s == 40 + 10 + 1
+    # A robot that has been served has stood still long enough.
+    served = {**relocated, "tasks": {"service": {"pick_s": 1.0, "drop_s": 1.0}}}
+    assert throughput_bound(*_config(rows, **served)).mean_transport_s == 39 + 1 + 2
 
 
 def _shipped_warehouses() -> list[str]:

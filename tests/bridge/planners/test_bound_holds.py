@@ -1,0 +1,181 @@
+"""Nothing that drives a warehouse delivers more than the bound, and some deliver almost as much."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bridge.adapters.warehouse import WarehouseWorld
+from bridge.planners.bound import throughput_bound
+from bridge.planners.pibt import PibtPolicy
+from bridge.planners.pibt_heading import PibtHeadingPolicy
+from bridge.policy import FleetPolicy
+from bridge.registry import open_world
+from bridge.roster import RosterArrays
+from bridge.scenario import load_scenario, shipped_scenarios
+from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.layout import Layout
+from bridge.warehouse.simulator import WarehouseSimulator
+from bridge.warehouse.spec import seconds_per_step
+
+
+class Chaser:
+    """Drives every robot of a differential drive to its next way-point as if it were alone.
+
+    Args:
+        simulator: What is driven.
+        fastest: Share of the largest speed.
+        reverses: Robots whose way-point is behind them drive backwards.
+    """
+
+    def __init__(self, simulator: WarehouseSimulator, fastest: float = 0.6, reverses: bool = False) -> None:
+        self._simulator, self._fastest, self._reverses = simulator, fastest, reverses
+
+    def act(self, arrays: RosterArrays) -> None:
+        """See ``FleetPolicy``."""
+        pose, fleet = self._simulator._pose, self._simulator._fleet
+        for role, slots in self._simulator.role_slices.items():
+            dx, dy = fleet.way_x[:, slots] - pose.x[:, slots], fleet.way_y[:, slots] - pose.y[:, slots]
+            error = np.arctan2(dy, dx) - pose.heading[:, slots]
+            behind = self._reverses & (np.cos(error) < 0)
+            error = (error + np.where(behind, np.pi, 0.0) + np.pi) % (2 * np.pi) - np.pi
+            speed = np.where(np.abs(error) < 0.25, self._fastest, 0.0)
+            arrays.roles[role].continuous_actions[..., 0] = np.where(behind, -speed, speed)
+            arrays.roles[role].continuous_actions[..., 1] = np.clip(2.0 * error, -1, 1)
+
+
+PLANNERS: dict[str, Any] = {"grid": PibtPolicy, "grid_heading": PibtHeadingPolicy, "differential": Chaser}
+
+
+def _deliveries_per_h(config: WarehouseConfig, layout: Layout, make_policy: Any = None, num_envs: int = 4) -> float:
+    """Mean over environments of one episode."""
+    simulator = WarehouseSimulator(config, layout, num_envs)
+    simulator.reset(5)
+    policy: FleetPolicy = (make_policy or PLANNERS[config.drive.kind])(simulator)
+    while not simulator.arrays.episode_over.any():
+        policy.act(simulator.arrays)
+        simulator.step()
+    column = simulator.spec.metric_names.index("deliveries_per_h")
+    return float(simulator.arrays.metrics[:, column].mean())
+
+
+def _efficiency(config: WarehouseConfig, layout: Layout, make_policy: Any = None, num_envs: int = 4) -> float:
+    """Share of the bound; where that is the number of arrivals, less three standard deviations of their mean."""
+    bound = throughput_bound(config, layout)
+    delivered = _deliveries_per_h(config, layout, make_policy, num_envs)
+    if config.tasks.arrival == "poisson" and bound.deliveries_per_h == bound.arrivals_per_h:
+        hours = (config.episode_steps * seconds_per_step(config.drive) - config.metrics.warm_up_s) / 3600.0 * num_envs
+        delivered -= 3.0 * np.sqrt(config.tasks.rate_per_h / hours)
+    return delivered / bound.deliveries_per_h
+
+
+WAREHOUSES = sorted(name for name, path in shipped_scenarios().items() if load_scenario(path).world == "warehouse")
+
+
+@pytest.mark.parametrize("name", WAREHOUSES)
+def test_efficiency_is_between_nothing_and_one_on_shipped_warehouses(name: str) -> None:
+    world = open_world(load_scenario(name))
+    assert isinstance(world, WarehouseWorld)
+    at_least = 0.01 if world.config.drive.kind == "differential" else 0.3
+    assert at_least < _efficiency(world.config, world.layout) <= 1.0
+
+
+HALL = """
+P.P.P.P.P.P.
+............
+E.##.##.##.S
+..##.##.##..
+............
+E.##.##.##.S
+............
+"""
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "services": {"tasks": {"service": {"pick_s": 3.0, "drop_s": 5.0}}},
+    "drawn services": {"tasks": {"service": {"pick_s": 4.0, "drop_s": 2.0, "spread": 0.9}}},
+    "errands": {"tasks": {"errands": 3}},
+    "served errands": {"tasks": {"errands": 2, "service": {"pick_s": 2.0, "drop_s": 2.0}}},
+    "first come": {"tasks": {"dispatch": "fifo", "open": 1}},
+    "much choice": {"tasks": {"open": 64}},
+    "arrivals": {"tasks": {"arrival": "poisson", "rate_per_h": 300.0}},
+    "many arrivals": {"tasks": {"arrival": "poisson", "rate_per_h": 20_000.0, "open": 16}},
+    "warm-up": {"metrics": {"warm_up_s": 20.0}},
+    "warm arrivals": {"metrics": {"warm_up_s": 20.0}, "tasks": {"arrival": "poisson", "rate_per_h": 500.0}},
+    "absent robots": {"randomisation": {"min_fleet_share": 0.3}},
+    "listed": {
+        "tasks": {
+            "arrival": "list",
+            "transports": tuple(
+                {
+                    "pickups": ((2 + 3 * (k % 2), 11),) * (1 + k % 3),
+                    "delivery": (5 - 3 * (k % 2), 0),
+                    "release_s": 2.0 * k,
+                }
+                for k in range(60)
+            ),
+        }
+    },
+}
+DRIVES: dict[str, dict[str, Any]] = {
+    "grid": {},
+    "grid_heading": {"drive": {"kind": "grid_heading"}},
+    "differential": {"drive": {"kind": "differential"}},
+}
+
+
+@pytest.mark.parametrize("drive", DRIVES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_efficiency_is_at_most_one_with_every_kind_of_work(variant: str, drive: str) -> None:
+    steps = 600 if drive == "differential" else 200
+    section = {**DRIVES[drive], **VARIANTS[variant], "episode_steps": steps}
+    config, layout = _warehouse(HALL, 1, section)
+    alone = _efficiency(config, layout, num_envs=8)
+    assert alone <= 1.0
+    assert alone > 0.1 or config.tasks.arrival == "poisson"
+    # Robots that drive as if they were alone block each other.
+    assert _efficiency(*_warehouse(HALL, 6, section), num_envs=8) <= 1.0
+
+
+def _warehouse(drawing: str, count: int, section: dict[str, Any]) -> tuple[WarehouseConfig, Layout]:
+    rows = drawing.strip().splitlines()
+    data = {"layout": {"grid": "\n".join(rows)}, "fleet": ({"role": "carrier", "count": count},), **section}
+    return WarehouseConfig.model_validate(data), Layout.from_drawing(rows, 1.0, "test")
+
+
+TRACK = "\n".join(["." * 40, "S" + "." * 38 + "E", "." * 40])
+
+
+@pytest.mark.parametrize(
+    ("section", "at_least"),
+    [
+        ({}, 0.98),
+        ({"tasks": {"service": {"pick_s": 5.0, "drop_s": 9.0}}}, 0.98),
+        ({"tasks": {"errands": 2}}, 0.98),
+        ({"tasks": {"arrival": "poisson", "rate_per_h": 20.0, "open": 200}}, 0.5),
+        ({"drive": {"kind": "grid_heading"}}, 0.9),
+    ],
+)
+def test_bound_is_almost_reached_by_a_single_robot_on_the_grid(section: dict[str, Any], at_least: float) -> None:
+    assert at_least < _efficiency(*_warehouse(TRACK, 1, {**section, "episode_steps": 7200})) <= 1.0
+
+
+@pytest.mark.parametrize("service", [None, {"pick_s": 5.0, "drop_s": 5.0}])
+def test_bound_is_almost_reached_by_a_single_robot_that_drives_to_and_fro(service: dict[str, float] | None) -> None:
+    drive = {"kind": "differential", "max_reverse_mps": 1.5, "max_deceleration_mps2": 4.0}
+    section = {"drive": drive, "tasks": {"service": service}, "episode_steps": 9_000}
+    config, layout = _warehouse(TRACK, 1, section)
+    efficiency = _efficiency(config, layout, lambda simulator: Chaser(simulator, 1.0, reverses=True), num_envs=1)
+    assert 0.9 < efficiency <= 1.0
+
+
+def test_bound_of_a_station_is_almost_reached_by_robots_in_a_queue() -> None:
+    # Robots go round: past the pick-up, past the delivery, which takes nine seconds, and back.
+    rows = "........\n.######.\nS......E\n.######.\n........"
+    section = {"tasks": {"service": {"pick_s": 0.0, "drop_s": 9.0}}, "episode_steps": 3000}
+    config, layout = _warehouse(rows, 8, section)
+    bound = throughput_bound(config, layout)
+    assert bound.deliveries_per_h == bound.stations_per_h
+    assert 0.85 < _deliveries_per_h(config, layout) / bound.stations_per_h <= 1.0
