@@ -155,12 +155,16 @@ def evaluate(
     scenarios: Annotated[str | None, typer.Option(metavar="A,B", help="Several scenarios with the same roles.")] = None,
     seeds: Annotated[str | None, typer.Option(metavar="1,2", help="Several seeds.")] = None,
     fleet: Annotated[str | None, typer.Option(metavar="16,32", help="Several numbers of robots.")] = None,
+    layout_seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Seed of other variants of the floor plan than the scenario's."),
+    ] = None,
     best: BestOption = False,
     listen: ListenOption = None,
 ) -> None:
     """Drive the fleet greedily on seeds never trained on, beside a random policy, planners and the bound."""
     _require_train_extra("evaluate")
-    if scenarios is None and seeds is None and fleet is None:
+    if scenarios is None and seeds is None and fleet is None and layout_seed is None:
         _evaluate_one(run, scenario, episodes, seed, best, listen)
         return
     if (scenario and scenarios) or (seed is not None and seeds):
@@ -174,6 +178,7 @@ def evaluate(
         [load_scenario(name.strip()) for name in names],
         seeds=_integers(seeds, "--seeds") or ([] if seed is None else [seed]),
         fleets=_integers(fleet, "--fleet"),
+        layout_seed=layout_seed,
         num_episodes=episodes,
         checkpoint="best" if best else "latest",
         listen=listen,

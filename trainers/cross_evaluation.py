@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from bridge.episodes import EpisodeResult
 from bridge.errors import ScenarioError
 from bridge.fleet_size import fleet_size, with_fleet
+from bridge.layout_seed import with_layout_seed
 from bridge.planners.bound import ThroughputBound
 from bridge.registry import World, open_world
 from bridge.scenario import Scenario
@@ -51,6 +52,7 @@ def evaluate_across(
     *,
     seeds: Sequence[int] = (),
     fleets: Sequence[int] = (),
+    layout_seed: int | None = None,
     num_episodes: int | None = None,
     checkpoint: CheckpointName = "latest",
     listen: str | None = None,
@@ -63,14 +65,15 @@ def evaluate_across(
         seeds: Seeds of the episodes, none of which the policy may have been trained on; the run's
             ``eval_seed`` by default.
         fleets: Numbers of robots; each scenario's own by default.
+        layout_seed: Seed of the variants of the floor plans; each scenario's own by default.
         num_episodes: Episodes per policy, fleet, scenario and seed; the run's ``eval_episodes`` by default.
         checkpoint: Which checkpoint to evaluate.
         listen: Address on which the worlds listen for players, in place of the scenarios'.
 
     Raises:
         CheckpointError: There is no such run or checkpoint.
-        ScenarioError: A seed is the one of the training or given twice, a fleet does not fit into a warehouse, or
-            ``listen`` does not fit a world.
+        ScenarioError: A seed is the one of the training or given twice, a fleet does not fit into a warehouse, a
+            floor plan has no variants, or ``listen`` does not fit a world.
         SpecMismatchError: The policy cannot drive a scenario's robots; names the first block that differs.
     """
     run = RunFolder(run_dir)
@@ -78,9 +81,10 @@ def evaluate_across(
     seeds = list(seeds) or [config.eval_seed]
     if len(set(seeds)) != len(seeds):
         raise ScenarioError(f"evaluation: seeds: expected distinct seeds, got {', '.join(map(str, seeds))}.")
+    wanted = _on_layouts(list(scenarios) or [run.scenario()], layout_seed)
     cases = [
         case
-        for scenario in [listen_on(played, listen) for played in (list(scenarios) or [run.scenario()])]
+        for scenario in [listen_on(scenario, listen) for scenario in wanted]
         for case in ([with_fleet(scenario, size) for size in fleets] or [scenario])
     ]
     # Everything that cannot be played is found before anything is.
@@ -100,6 +104,10 @@ def evaluate_across(
     write_cross_csv(rows, csv_file)
     plot_across(rows, plot_file)
     return CrossEvaluation(rows, csv_file, plot_file)
+
+
+def _on_layouts(scenarios: list[Scenario], seed: int | None) -> list[Scenario]:
+    return scenarios if seed is None else [with_layout_seed(scenario, seed) for scenario in scenarios]
 
 
 def _rows(case: Scenario, world: World, results: dict[str, list[EpisodeResult]]) -> list[CrossRow]:

@@ -107,6 +107,20 @@ def test_evaluate_across_names_the_block_when_a_scenario_looks_different(folder:
         evaluate_across(folder / "run", [other])
 
 
+def test_evaluate_across_plays_on_other_variants_of_the_floor_plan_when_asked(folder: Path) -> None:
+    body = "  fleet: [{role: carrier, count: 3}]\n  episode_steps: 60\n  randomisation:\n"
+    varied = write(folder, "varied", body + "    layout: {variants: 2, max_missing_racks: 1.0}\n")
+    rows = evaluate_across(folder / "run", [varied], layout_seed=5, num_episodes=2).rows
+    assert {row.scenario for row in rows} == {"varied_layouts_5"}
+    pibt = select(rows, policy="pibt")[0]
+    assert pibt.efficiency is not None
+    assert 0.3 < pibt.efficiency.mean <= 1.0
+    with pytest.raises(
+        ScenarioError, match=r"trained.yaml: layout seed: expected a warehouse with randomisation.layout"
+    ):
+        evaluate_across(folder / "run", layout_seed=5)
+
+
 def test_cross_table_shows_efficiency_and_bound(folder: Path) -> None:
     console = Console(width=200, record=True, quiet=False, file=(folder / "table.txt").open("w"))
     rows = evaluate_across(folder / "run", num_episodes=1).rows
