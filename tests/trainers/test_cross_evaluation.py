@@ -116,7 +116,7 @@ def test_evaluate_across_plays_on_other_variants_of_the_floor_plan_when_asked(fo
     assert pibt.efficiency is not None
     assert 0.3 < pibt.efficiency.mean <= 1.0
     with pytest.raises(
-        ScenarioError, match=r"trained.yaml: layout seed: expected a warehouse with randomisation.layout"
+        ScenarioError, match=r"scenario.yaml: layout seed: expected a warehouse with randomisation.layout"
     ):
         evaluate_across(folder / "run", layout_seed=5)
 
