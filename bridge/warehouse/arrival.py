@@ -27,6 +27,6 @@ def has_arrived(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int, ra
     cell = floor.goal_cell[fleet.goal[env, robot]]
     if radius_m < 0.0:
         return bool(fleet.cell[env, robot] == cell)
-    dx = (cell % floor.width + 0.5) * floor.cell_size_m - pose.x[env, robot]
-    dy = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m - pose.y[env, robot]
+    dx = floor.x[cell] - pose.x[env, robot]
+    dy = floor.y[cell] - pose.y[env, robot]
     return bool(dx * dx + dy * dy <= radius_m * radius_m)

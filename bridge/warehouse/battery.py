@@ -14,8 +14,8 @@ def drain_batteries(fleet: Fleet, outcome: Outcome, traits: Traits) -> None:
     num_envs, num_robots = fleet.cell.shape
     for env in range(num_envs):
         for robot in range(num_robots):
-            if fleet.alive[env, robot]:
-                moving = traits.moving_drain[robot] if outcome.moved_m[env, robot] > 0.0 else 0.0
-                factor = traits.loaded_factor[robot] if fleet.loaded[env, robot] else 1.0
-                charge = fleet.charge[env, robot] - (traits.idle_drain[robot] + moving * factor)
-                fleet.charge[env, robot] = max(charge, 0.0)
+            # Without branches: which robots move and carry a load is hard to foresee.
+            moving = traits.moving_drain[robot] if outcome.moved_m[env, robot] > 0.0 else 0.0
+            factor = traits.loaded_factor[robot] if fleet.loaded[env, robot] else 1.0
+            charge = fleet.charge[env, robot] - (traits.idle_drain[robot] + moving * factor)
+            fleet.charge[env, robot] = max(charge, 0.0) if fleet.alive[env, robot] else fleet.charge[env, robot]

@@ -36,6 +36,8 @@ class Floor(NamedTuple):
         cell_size_m: Edge length of a cell.
         moves: (cells, 5) int32, where each move leads; the cell itself where a rack, a wall or the exits of the
             layout forbid it.
+        x: (cells,) float64, m, centre of each cell.
+        y: (cells,) float64, m, likewise.
         blocked: (cells,) bool, racks and walls.
         goal_cell: (G,) int32, cell of each goal.
         routes: (G, cells) uint16 or uint32, packed route table; all bits set where there is no path.
@@ -55,6 +57,8 @@ class Floor(NamedTuple):
     height: int
     cell_size_m: float
     moves: Int32
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
     blocked: NDArray[np.bool_]
     goal_cell: Int32
     routes: Routes
@@ -118,6 +122,8 @@ def make_floor(layout: Layout) -> Floor:
         height=layout.height,
         cell_size_m=float(layout.cell_size_m),
         moves=moves,
+        x=np.tile((np.arange(layout.width) + 0.5) * layout.cell_size_m, layout.height),
+        y=np.repeat((layout.height - np.arange(layout.height) - 0.5) * layout.cell_size_m, layout.width),
         blocked=layout.blocked.ravel().copy(),
         goal_cell=goals,
         routes=routes,

@@ -8,13 +8,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bridge.jit import bind
 from bridge.specs import MetricSpec
-from bridge.warehouse.config import WarehouseConfig
-from bridge.warehouse.fleet import Fleet, Outcome, Pose, make_traits
-from bridge.warehouse.floor import Floor
+from bridge.warehouse.feature import Parts
 from bridge.warehouse.jams import Jams, clear_jams, find_jams, make_jam_limits, make_jam_scratch, make_jams
-from bridge.warehouse.layout import Layout
 from bridge.warehouse.metrics import make_clock
+from bridge.warehouse.random_streams import Purpose
 from bridge.warehouse.spawn import relocate
 from bridge.warehouse.tasks import look_up_routes
 
@@ -33,55 +32,40 @@ class JamWatch:
     """Finds robots that are stuck after every step, and helps them where the scenario says so.
 
     Args:
-        config: The warehouse.
-        layout: Its floor plan.
-        num_envs: Number of environments E.
-        step_s: Simulated time of a step.
+        parts: The simulator's arrays.
     """
 
-    def __init__(self, config: WarehouseConfig, layout: Layout, num_envs: int, step_s: float) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._jams: Jams | None = None
+        config = parts.config
         if config.deadlock is None:
             return
-        cells = config.drive.kind != "differential"
-        self._jams = make_jams(num_envs, config.num_robots)
-        self._limits = make_jam_limits(config.deadlock, step_s, cells)
-        self._scratch = make_jam_scratch(layout.blocked.size, config.num_robots)
-        self._warm_up_steps = make_clock(config.metrics.warm_up_s, config.episode_steps, step_s).warm_up_steps
-        self._traits = make_traits(config, step_s)
-        self._turning = not cells
-        self._step_s = step_s
+        self._parts = parts
+        num_envs, num_robots = parts.fleet.cell.shape
+        self._turning = config.drive.kind == "differential"
+        self._jams = jams = make_jams(num_envs, num_robots)
+        limits = make_jam_limits(config.deadlock, parts.step_s, not self._turning)
+        self._relocates = limits.relocate
+        scratch = make_jam_scratch(parts.layout.blocked.size, num_robots)
+        warm_up_steps = make_clock(config.metrics.warm_up_s, config.episode_steps, parts.step_s).warm_up_steps
+        state = (parts.floor, parts.fleet, parts.outcome)
+        self._find = bind(find_jams, *state, limits, scratch, parts.steps, warm_up_steps, jams)
 
     @property
     def jams(self) -> Jams | None:
         """Who is stuck; None where nobody looks."""
         return self._jams
 
-    def look(
-        self,
-        floor: Floor,
-        fleet: Fleet,
-        pose: Pose,
-        outcome: Outcome,
-        keys: NDArray[np.uint64],
-        steps: NDArray[np.int32],
-    ) -> None:
-        """Find them after motion, service and dispatch.
-
-        Args:
-            floor: The floor plan.
-            fleet: After the motion.
-            pose: After the motion.
-            outcome: What happened in the step.
-            keys: (E,) uint64, stream of the places that robots are taken to.
-            steps: (E,) int32, steps since the start of the episode, with this one.
-        """
-        if self._jams is None:
+    def look(self) -> None:
+        """Find them after motion, service and dispatch; the steps of the episode already count this one."""
+        jams = self._jams
+        if jams is None:
             return
-        find_jams(floor, fleet, outcome, self._limits, self._scratch, steps, self._warm_up_steps, self._jams)
-        if self._limits.relocate and self._jams.relocated.any():
-            jams = self._jams
-            relocate(floor, fleet, pose, self._traits, keys, steps, self._turning, jams.relocated)
+        self._find()
+        if self._relocates and jams.relocated.any():
+            floor, fleet, pose, traits = self._parts.floor, self._parts.fleet, self._parts.pose, self._parts.traits
+            keys = self._parts.keys[Purpose.RELOCATION]
+            relocate(floor, fleet, pose, traits, keys, self._parts.steps, self._turning, jams.relocated)
             look_up_routes(floor, fleet, pose, jams.relocated)
             jams.still[jams.relocated] = 0
             jams.stalled[jams.relocated] = 0
@@ -95,5 +79,5 @@ class JamWatch:
         """(E', 3) float64, :data:`JAM_METRICS` of the episodes that end in ``envs``; nothing where nobody looks."""
         if self._jams is not None:
             jams = self._jams
-            columns = (jams.num_deadlocks, jams.num_livelocks, jams.lost * self._step_s)
+            columns = (jams.num_deadlocks, jams.num_livelocks, jams.lost * self._parts.step_s)
             yield np.stack([column[envs].sum(axis=1, dtype=np.float64) for column in columns], axis=1)

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
+from bridge.warehouse.buckets import Buckets
 from bridge.warehouse.fleet import Fleet, Pose
 from bridge.warehouse.layout import Layout
-from bridge.warehouse.neighbours import Buckets
 
 __all__ = ["Beams", "LidarPlace", "Walls", "make_beams", "make_walls", "merge_blocked", "observe_lidar"]
 
@@ -242,7 +242,7 @@ def _cut_by_robots(
     rays: Float32,
     hits: Float32,
 ) -> None:
-    row, column = int(y / buckets.edge_m), int(x / buckets.edge_m)
+    row, column = int(y * buckets.per_m), int(x * buckets.per_m)
     left, right = max(column - 1, 0), min(column + 1, buckets.columns - 1)
     for line in range(max(row - 1, 0), min(row + 2, buckets.rows)):
         begin = buckets.start[env, line * buckets.columns + left]

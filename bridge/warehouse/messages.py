@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
+from bridge.warehouse.buckets import Buckets
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
-from bridge.warehouse.neighbours import Buckets
 from bridge.warehouse.random_streams import uniform
 
 __all__ = [
@@ -255,7 +255,7 @@ def _listen(
 ) -> None:
     """One receiver: note the nearest robots in range and take what arrives from all in range."""
     x, y = pose.x[env, robot], pose.y[env, robot]
-    row, column = int(y / buckets.edge_m), int(x / buckets.edge_m)
+    row, column = int(y * buckets.per_m), int(x * buckets.per_m)
     left, right = max(column - 1, 0), min(column + 1, buckets.columns - 1)
     for line in range(max(row - 1, 0), min(row + 2, buckets.rows)):
         begin = buckets.start[env, line * buckets.columns + left]

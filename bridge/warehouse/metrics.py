@@ -170,28 +170,28 @@ def add_to_tally(fleet: Fleet, outcome: Outcome, clock: MetricClock, steps: Int3
     for env in range(num_envs):
         counts = steps[env] > clock.warm_up_steps
         for robot in range(num_robots):
-            if not outcome.lived[env, robot]:
-                tally.moved[env, robot] = False
-                continue
-            served, moved_m = outcome.served[env, robot], outcome.moved_m[env, robot]
-            busy = served != 0 or (fleet.pickup[env, robot] >= 0 and fleet.age[env, robot] > 0)
-            stopped = busy and moved_m == 0.0 and tally.moved[env, robot]
+            # Without branches on what most robots do: which ones move and carry a load is hard to foresee.
+            lived = outcome.lived[env, robot]
+            served, moved_m = outcome.served[env, robot], outcome.moved_m[env, robot] if lived else np.float32(0.0)
+            busy = lived & ((served != 0) | ((fleet.pickup[env, robot] >= 0) & (fleet.age[env, robot] > 0)))
+            waits = busy & (moved_m == 0.0)
+            stopped = waits & tally.moved[env, robot]
             tally.moved[env, robot] = moved_m > 0.0
-            if not counts:
+            if not (counts & lived):
                 continue
+            # A load is taken or handed over at the end of the step.
+            carried = (fleet.loaded[env, robot] & (served != 1)) | (served == 2)
             tally.distance[env, robot] += moved_m
+            tally.loaded_distance[env, robot] += moved_m if carried else np.float32(0.0)
             tally.present[env, robot] += 1
             tally.busy[env, robot] += busy
-            tally.waiting[env, robot] += busy and moved_m == 0.0
+            tally.waiting[env, robot] += waits
             tally.stops[env, robot] += stopped
             tally.refused[env, robot] += outcome.refused[env, robot]
             if outcome.robot_contacts[env, robot] or outcome.rack_contacts[env, robot] or outcome.leaving[env, robot]:
                 tally.robot_contacts[env, robot] += outcome.robot_contacts[env, robot]
                 tally.rack_contacts[env, robot] += outcome.rack_contacts[env, robot]
                 tally.despawns[env, robot] += outcome.leaving[env, robot]
-            # A load is taken or handed over at the end of the step.
-            if (fleet.loaded[env, robot] and served != 1) or served == 2:
-                tally.loaded_distance[env, robot] += moved_m
             if served == 1:
                 tally.pickups[env, robot] += 1
             elif served == 2:

@@ -110,36 +110,47 @@ def move_on_grid(
         step_s: Simulated time of one step.
     """
     num_envs, num_robots = fleet.cell.shape
-    wish, end, before = scratch.wish, scratch.end, scratch.before
+    wish, end, before, count_in = scratch.wish, scratch.end, scratch.before, scratch.count_in
+    per_s = 1.0 / step_s
     for env in range(num_envs):
         cell, alive = fleet.cell[env], fleet.alive[env]
         for robot in range(num_robots):
-            wish[robot] = cell[robot]
-            end[robot] = cell[robot]
+            drives = alive[robot] & (fleet.charge[env, robot] > 0.0)
+            wish[robot] = floor.moves[cell[robot], actions[env, robot] if drives else 0]
+            end[robot] = wish[robot]
             if alive[robot]:
                 before[cell[robot]] = robot
-                if fleet.charge[env, robot] > 0.0:
-                    wish[robot] = floor.moves[cell[robot], actions[env, robot]]
-                    end[robot] = wish[robot]
         if not despawn:
             first = int(draw(keys[env], int(steps[env])) % np.uint64(num_robots))
             _settle(cell, alive, first, scratch)
-        _measure_contacts(cell, alive, scratch, outcome.robot_contacts[env])
+        for robot in range(num_robots):
+            count_in[end[robot]] += alive[robot]
+        for robot in range(num_robots):
+            own, there, lives = cell[robot], end[robot], alive[robot]
+            hit = lives & (actions[env, robot] != 0) & (fleet.charge[env, robot] > 0.0) & (wish[robot] == own)
+            # Robots that share the cell after the step, plus one if it changed places with another.
+            other = before[there]
+            swapped = (other >= 0) & (other != robot) & (end[max(other, 0)] == own)
+            contacts = count_in[there] - 1 + swapped if lives else 0
+            on_rack = lives & (floor.blocked[there] | (despawn & hit))
+            leaves = despawn & (contacts + on_rack > 0)
+            outcome.refused[env, robot] = (not despawn) & (hit | (there != wish[robot]))
+            outcome.robot_contacts[env, robot] = contacts
+            outcome.rack_contacts[env, robot] = on_rack
+            outcome.leaving[env, robot] = leaves
+            moves = lives & (there != own) & (not leaves)
+            outcome.moved_m[env, robot] = floor.cell_size_m if moves else 0.0
+            place = there if moves else own
+            x, y = floor.x[place], floor.y[place]
+            pose.vx[env, robot] = (x - pose.x[env, robot]) * per_s if moves else 0.0
+            pose.vy[env, robot] = (y - pose.y[env, robot]) * per_s if moves else 0.0
+            pose.x[env, robot] = x if moves else pose.x[env, robot]
+            pose.y[env, robot] = y if moves else pose.y[env, robot]
         for robot in range(num_robots):
             before[cell[robot]] = -1
-            pushes = actions[env, robot] != 0 and fleet.charge[env, robot] > 0.0
-            hit = alive[robot] and pushes and wish[robot] == cell[robot]
-            outcome.refused[env, robot] = not despawn and (hit or end[robot] != wish[robot])
-            outcome.rack_contacts[env, robot] = alive[robot] and (floor.blocked[end[robot]] or (despawn and hit))
-            contacts = outcome.robot_contacts[env, robot] + outcome.rack_contacts[env, robot]
-            outcome.leaving[env, robot] = despawn and contacts > 0
-            moves = alive[robot] and end[robot] != cell[robot] and not outcome.leaving[env, robot]
-            outcome.moved_m[env, robot] = floor.cell_size_m if moves else 0.0
-            pose.vx[env, robot] = 0.0
-            pose.vy[env, robot] = 0.0
-            if moves:
-                _enter(floor, pose, env, robot, end[robot], step_s)
-                cell[robot] = end[robot]
+            count_in[end[robot]] = 0
+            stays = not alive[robot] or outcome.leaving[env, robot]
+            cell[robot] = cell[robot] if stays else end[robot]
 
 
 @kernel_part
@@ -147,19 +158,22 @@ def _settle(cell: Int32, alive: Bool, first: int, scratch: GridScratch) -> None:
     """Rule ``block`` in one environment: writes to ``end`` where each robot ends up."""
     num_robots = len(cell)
     wish, claim, verdict = scratch.wish, scratch.claim, scratch.verdict
+    unknown = 0
     for index in range(num_robots):
         robot = first + index if first + index < num_robots else first + index - num_robots
-        verdict[robot] = _STAYS
-        if not alive[robot] or wish[robot] == cell[robot]:
-            continue
-        other = scratch.before[wish[robot]]
-        swaps = other >= 0 and wish[other] == cell[robot]
-        if not swaps and claim[wish[robot]] < 0:
-            claim[wish[robot]] = robot
-            verdict[robot] = _UNKNOWN
-    for start in range(num_robots):
-        if verdict[start] == _UNKNOWN:
-            _follow(start, wish, scratch.before, verdict, scratch.path)
+        wished = wish[robot]
+        other = scratch.before[wished]
+        swaps = (other >= 0) & (wish[max(other, 0)] == cell[robot])
+        wins = alive[robot] & (wished != cell[robot]) & (not swaps) & (claim[wished] < 0)
+        claim[wished] = robot if wins else claim[wished]
+        # Into an empty cell there is nobody to wait for.
+        waits = wins & (other >= 0)
+        verdict[robot] = _UNKNOWN if waits else _MOVES if wins else _STAYS
+        unknown += waits
+    if unknown > 0:
+        for start in range(num_robots):
+            if verdict[start] == _UNKNOWN:
+                _follow(start, wish, scratch.before, verdict, scratch.path)
     for robot in range(num_robots):
         claim[wish[robot]] = -1
         scratch.end[robot] = wish[robot] if verdict[robot] == _MOVES else cell[robot]
@@ -184,30 +198,3 @@ def _follow(start: int, wish: Int32, occupant: Int32, verdict: NDArray[np.int8],
             break
     for index in range(length):
         verdict[path[index]] = result
-
-
-@kernel_part
-def _measure_contacts(cell: Int32, alive: Bool, scratch: GridScratch, contacts: Int32) -> None:
-    """Robots that share a robot's cell after the step, plus one if it changed places with another."""
-    end, before, count_in = scratch.end, scratch.before, scratch.count_in
-    for robot in range(len(cell)):
-        count_in[end[robot]] += alive[robot]
-    for robot in range(len(cell)):
-        contacts[robot] = 0
-        if alive[robot]:
-            other = before[end[robot]]
-            swapped = other >= 0 and other != robot and end[other] == cell[robot]
-            contacts[robot] = count_in[end[robot]] - 1 + swapped
-    for robot in range(len(cell)):
-        count_in[end[robot]] = 0
-
-
-@kernel_part
-def _enter(floor: Floor, pose: Pose, env: int, robot: int, cell: int, step_s: float) -> None:
-    """Put a robot on the centre of a cell next to its own."""
-    x = (cell % floor.width + 0.5) * floor.cell_size_m
-    y = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m
-    pose.vx[env, robot] = (x - pose.x[env, robot]) / step_s
-    pose.vy[env, robot] = (y - pose.y[env, robot]) / step_s
-    pose.x[env, robot] = x
-    pose.y[env, robot] = y

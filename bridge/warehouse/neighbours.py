@@ -1,9 +1,7 @@
-"""Robots by place, and the observation block about the nearest of them.
+"""The observation block about the nearest robots in range.
 
-The floor is divided into square buckets whose edge is the longest range of any
-block that looks for robots, so everything in range lies in nine buckets. Robots
-are sorted by bucket, bucket row after bucket row; the three buckets of a row
-are then one contiguous run, which the compiler turns into vector code.
+What a robot shows of itself is the same for everybody who sees it, so it is put
+together once, on a *card* of one cache line; a neighbour is then read from one place.
 """
 
 from __future__ import annotations
@@ -14,58 +12,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
+from bridge.warehouse.buckets import Buckets
 from bridge.warehouse.fleet import Fleet, Pose
 
 __all__ = [
     "NEIGHBOUR_FIELDS",
-    "Buckets",
     "Candidates",
     "NeighbourBlock",
-    "make_buckets",
     "make_candidates",
     "observe_neighbours",
-    "sort_robots",
+    "write_cards",
 ]
 
 Float32 = NDArray[np.float32]
 Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 NEIGHBOUR_FIELDS: Final = ("valid", "dx", "dy", "vx", "vy", "way_x", "way_y", "loaded", "has_priority")
 _SIZE: Final = len(NEIGHBOUR_FIELDS)
+_CARD: Final = 8
 _NOBODY: Final = np.iinfo(np.int64).max
 
 
-class Buckets(NamedTuple):
-    """Living robots sorted by bucket; B buckets.
+class Candidates(NamedTuple):
+    """Scratch of the search; N robots.
 
     Attributes:
-        edge_m: Edge of a bucket.
-        columns: Buckets per row.
-        rows: Rows of buckets.
-        start: (E, B + 1) int32, where each bucket begins in the sorted arrays.
-        x: (E, N) float32, m.
-        y: (E, N) float32, m.
-        robot: (E, N) int32, which robot it is.
-        bucket: (N,) int32, scratch of the sorting.
+        keys: (N + 1,) int64, squared distances in range, each with its robot.
+        cards: (E, N + 1, 8) float32, what each robot shows in the floor frame, as in an observation: 1, place in
+            ranges, velocity, direction of its next way, loaded. The last one is nobody's: zeros.
+        own: (4,) float32, place of the robot that looks, and with a heading its velocity; else zeros.
+        priority: (E, N + 1) int64, the larger one has the right of way.
     """
 
-    edge_m: float
-    columns: int
-    rows: int
-    start: Int32
-    x: Float32
-    y: Float32
-    robot: Int32
-    bucket: Int32
-
-
-class Candidates(NamedTuple):
-    """Scratch of the search: squared distances, (N,) float32; their bits, (N,) int32; keys, (N,) int64."""
-
-    squares: Float32
-    bits: Int32
-    keys: NDArray[np.int64]
+    keys: Int64
+    cards: Float32
+    own: Float32
+    priority: Int64
 
 
 class NeighbourBlock(NamedTuple):
@@ -77,66 +61,60 @@ class NeighbourBlock(NamedTuple):
     speed_scale: float
 
 
-def make_buckets(num_envs: int, num_robots: int, range_m: float, width_m: float, height_m: float) -> Buckets:
-    """Empty buckets for a floor."""
-    edge = min(range_m, max(width_m, height_m))
-    columns, rows = int(width_m / edge) + 1, int(height_m / edge) + 1
-    robots = (num_envs, num_robots)
-    return Buckets(
-        edge_m=float(edge),
-        columns=columns,
-        rows=rows,
-        start=np.zeros((num_envs, columns * rows + 1), np.int32),
-        x=np.zeros(robots, np.float32),
-        y=np.zeros(robots, np.float32),
-        robot=np.zeros(robots, np.int32),
-        bucket=np.zeros(num_robots, np.int32),
+def make_candidates(num_envs: int, num_robots: int) -> Candidates:
+    """Scratch for a fleet."""
+    return Candidates(
+        keys=np.zeros(num_robots + 1, np.int64),
+        cards=np.zeros((num_envs, num_robots + 1, _CARD), np.float32),
+        own=np.zeros(4, np.float32),
+        priority=np.zeros((num_envs, num_robots + 1), np.int64),
     )
 
 
-def make_candidates(num_robots: int) -> Candidates:
-    """Scratch for a fleet."""
-    squares = np.zeros(num_robots, np.float32)
-    return Candidates(squares, squares.view(np.int32), np.zeros(num_robots, np.int64))
-
-
 @lean_kernel
-def sort_robots(pose: Pose, alive: Bool, envs: Bool, buckets: Buckets) -> None:
-    """Sort the living robots of the environments in ``envs`` by bucket, and by slot within one."""
-    num_robots = alive.shape[1]
-    bucket = buckets.bucket
+def write_cards(
+    fleet: Fleet, pose: Pose, block: NeighbourBlock, turning: bool, envs: Bool, candidates: Candidates
+) -> None:
+    """Write what each robot shows of itself, before :func:`observe_neighbours`.
+
+    Args:
+        fleet: What robots do.
+        pose: Where robots are.
+        block: What it is scaled by.
+        turning: Robots have a heading, and ways in any direction.
+        envs: (E,) bool, environments to treat.
+        candidates: Of :func:`make_candidates`; cards and priorities are written.
+    """
+    num_robots = fleet.cell.shape[1]
+    per_m, per_speed = 1.0 / block.range_m, 1.0 / block.speed_scale
     for env in range(len(envs)):
         if not envs[env]:
             continue
-        start = buckets.start[env]
-        start[:] = 0
         for robot in range(num_robots):
-            if alive[env, robot]:
-                row, column = int(pose.y[env, robot] / buckets.edge_m), int(pose.x[env, robot] / buckets.edge_m)
-                bucket[robot] = row * buckets.columns + column
-                start[bucket[robot] + 1] += 1
-        for index in range(1, len(start)):
-            start[index] += start[index - 1]
-        for robot in range(num_robots - 1, -1, -1):
-            if alive[env, robot]:
-                # Filled from the back: the end of a bucket is counted down to its start.
-                start[bucket[robot] + 1] -= 1
-                place = start[bucket[robot] + 1]
-                buckets.x[env, place] = pose.x[env, robot]
-                buckets.y[env, place] = pose.y[env, robot]
-                buckets.robot[env, place] = robot
-        # Now start[b + 1] is where bucket b begins: move everything back by one place.
-        total = 0
-        for robot in range(num_robots):
-            total += alive[env, robot]
-        for index in range(len(start) - 1):
-            start[index] = start[index + 1]
-        start[len(start) - 1] = total
+            card = candidates.cards[env, robot]
+            card[0] = 1.0
+            card[1] = pose.x[env, robot] * per_m
+            card[2] = pose.y[env, robot] * per_m
+            card[3] = pose.vx[env, robot] * per_speed
+            card[4] = pose.vy[env, robot] * per_speed
+            if turning:
+                way_x = fleet.way_x[env, robot] - pose.x[env, robot]
+                way_y = fleet.way_y[env, robot] - pose.y[env, robot]
+                length = max(np.sqrt(way_x * way_x + way_y * way_y), 1e-9)
+                card[5] = way_x / length
+                card[6] = way_y / length
+            else:
+                route = fleet.route[env, robot]
+                card[5] = (route >> 1 & 1) - (route >> 3 & 1)
+                card[6] = (route & 1) - (route >> 2 & 1)
+            card[7] = fleet.loaded[env, robot]
+            # Who has waited longer, and the lower slot among equals.
+            candidates.priority[env, robot] = np.int64(fleet.waiting[env, robot]) * num_robots - robot
 
 
 @lean_kernel
 def observe_neighbours(
-    fleet: Fleet,
+    alive: Bool,
     pose: Pose,
     buckets: Buckets,
     candidates: Candidates,
@@ -153,120 +131,99 @@ def observe_neighbours(
     longer since it last reached a station, and with the lower slot among equals.
 
     Args:
-        fleet: What robots do.
+        alive: (E, N) bool, robots on the floor.
         pose: Where robots are.
-        buckets: Sorted by :func:`sort_robots`.
-        candidates: Of :func:`make_candidates`.
+        buckets: Sorted by ``sort_robots``.
+        candidates: Of :func:`make_candidates`, with what :func:`write_cards` writes.
         block: Where and what.
-        turning: Robots have a heading: velocities are relative.
+        turning: Robots have a heading: places, velocities and ways are in the body frame, velocities relative.
         first: Slot of the role's first robot on the robot axis.
         envs: (E,) bool, environments to treat.
         observations: (E, A, F) float32, written.
     """
     size = block.num_robots * _SIZE
+    num_robots = alive.shape[1]
+    keys, own = candidates.keys, candidates.own
     for env in range(len(envs)):
+        if not envs[env]:
+            continue
+        cards, priority = candidates.cards[env], candidates.priority[env]
         for slot in range(observations.shape[1]):
-            if envs[env] and fleet.alive[env, first + slot]:
-                row = observations[env, slot, block.at : block.at + size]
-                _look_around(fleet, pose, buckets, candidates, block, turning, env, first + slot, row)
+            robot = first + slot
+            if not alive[env, robot]:
+                continue
+            row = observations[env, slot, block.at : block.at + size]
+            found = _gather(buckets, keys, pose, block.range_m, env, robot)
+            own[0], own[1] = cards[robot, 1], cards[robot, 2]
+            if turning:
+                own[2], own[3] = cards[robot, 3], cards[robot, 4]
+            last = np.int64(-1)
+            # No branch depends on how many robots there are: it would be mispredicted every other time.
+            for place in range(block.num_robots):
+                last = _next_key(keys, found, last)
+                valid = last != _NOBODY
+                other = last & 0xFFFFFFFF if valid else num_robots
+                part = row[place * _SIZE : (place + 1) * _SIZE]
+                shown = np.float32(valid)
+                _write_relative(cards[other], own, shown, part)
+                if turning:
+                    _turn(pose.cos[env, robot], pose.sin[env, robot], part)
+                part[8] = shown if priority[other] > priority[robot] else np.float32(0.0) - shown
 
 
 @kernel_part
-def _look_around(
-    fleet: Fleet,
-    pose: Pose,
-    buckets: Buckets,
-    candidates: Candidates,
-    block: NeighbourBlock,
-    turning: bool,
-    env: int,
-    robot: int,
-    row: Float32,
-) -> None:
-    """The block of one robot."""
-    found = _gather(buckets, candidates, pose, block.range_m, env, robot)
-    last = np.int64(-1)
-    for place in range(block.num_robots):
-        last = _next_key(candidates.keys, found, last)
-        part = row[place * _SIZE : (place + 1) * _SIZE]
-        if last == _NOBODY:
-            part[:] = 0.0
-        else:
-            _write_neighbour(fleet, pose, block, turning, env, robot, int(last & 0xFFFFFFFF), part)
-
-
-@kernel_part
-def _gather(buckets: Buckets, candidates: Candidates, pose: Pose, range_m: float, env: int, robot: int) -> int:
-    """Keys of the robots in the nine buckets around a robot: squared distance, then slot; returns their number.
+def _gather(buckets: Buckets, keys: Int64, pose: Pose, range_m: float, env: int, robot: int) -> int:
+    """Keys of the robots in range of a robot: squared distance, then slot; returns their number.
 
     Bits of floats that are not negative sort like the floats, so one integer holds both.
     """
-    squares, bits, keys = candidates.squares, candidates.bits, candidates.keys
     x, y = np.float32(pose.x[env, robot]), np.float32(pose.y[env, robot])
     reach = np.float32(range_m * range_m)
-    row, column = int(pose.y[env, robot] / buckets.edge_m), int(pose.x[env, robot] / buckets.edge_m)
+    row, column = int(pose.y[env, robot] * buckets.per_m), int(pose.x[env, robot] * buckets.per_m)
     left, right = max(column - 1, 0), min(column + 1, buckets.columns - 1)
+    xs, ys, others = buckets.x[env], buckets.y[env], buckets.robot[env]
     found = 0
     for line in range(max(row - 1, 0), min(row + 2, buckets.rows)):
         begin = buckets.start[env, line * buckets.columns + left]
         end = buckets.start[env, line * buckets.columns + right + 1]
-        # Views instead of offsets: indices that start at 0 need no check for negative ones.
-        xs, ys, others = buckets.x[env, begin:end], buckets.y[env, begin:end], buckets.robot[env, begin:end]
-        run, run_bits, run_keys = squares[found:], bits[found:], keys[found:]
-        for index in range(len(xs)):
+        # Indices that cannot be negative need no check for counting from the end.
+        for index in range(np.uint32(begin), np.uint32(end)):
             dx, dy = xs[index] - x, ys[index] - y
-            run[index] = dx * dx + dy * dy
-        for index in range(len(xs)):
-            key = (np.int64(run_bits[index]) << 32) | np.int64(others[index])
-            run_keys[index] = _NOBODY if (others[index] == robot) | (run[index] > reach) else key
-        found += len(xs)
+            square = np.float32(dx * dx + dy * dy)
+            # Written in any case, and kept by counting on: whether a robot is in range is a coin toss.
+            keys[found] = (np.int64(square.view(np.int32)) << 32) | np.int64(others[index])
+            found += (square <= reach) & (others[index] != robot)
     return found
 
 
 @kernel_part
-def _next_key(keys: NDArray[np.int64], found: int, last: np.int64) -> np.int64:
+def _next_key(keys: Int64, found: int, last: np.int64) -> np.int64:
     """The smallest key above ``last``; the largest integer if there is none."""
     best = np.int64(_NOBODY)
-    for key in keys[:found]:
+    for index in range(np.uint32(found)):
+        key = keys[index]
         candidate = key if key > last else np.int64(_NOBODY)
         best = candidate if candidate < best else best
     return best
 
 
 @kernel_part
-def _write_neighbour(
-    fleet: Fleet,
-    pose: Pose,
-    block: NeighbourBlock,
-    turning: bool,
-    env: int,
-    robot: int,
-    other: int,
-    row: Float32,
-) -> None:
-    cos, sin = pose.cos[env, robot], pose.sin[env, robot]
-    dx = (pose.x[env, other] - pose.x[env, robot]) / block.range_m
-    dy = (pose.y[env, other] - pose.y[env, robot]) / block.range_m
-    vx, vy = pose.vx[env, other], pose.vy[env, other]
-    if turning:
-        vx -= pose.vx[env, robot]
-        vy -= pose.vy[env, robot]
-        way_x = fleet.way_x[env, other] - pose.x[env, other]
-        way_y = fleet.way_y[env, other] - pose.y[env, other]
-        length = max(np.sqrt(way_x * way_x + way_y * way_y), 1e-9)
-        way_x, way_y = way_x / length, way_y / length
-    else:
-        route = fleet.route[env, other]
-        way_x = float((route >> 1 & 1) - (route >> 3 & 1))
-        way_y = float((route & 1) - (route >> 2 & 1))
-    waited, own = fleet.waiting[env, other], fleet.waiting[env, robot]
-    has_priority = waited > own or (waited == own and other < robot)
-    row[0] = 1.0
-    row[1] = cos * dx + sin * dy
-    row[2] = cos * dy - sin * dx
-    row[3] = (cos * vx + sin * vy) / block.speed_scale
-    row[4] = (cos * vy - sin * vx) / block.speed_scale
-    row[5] = cos * way_x + sin * way_y
-    row[6] = cos * way_y - sin * way_x
-    row[7] = fleet.loaded[env, other]
-    row[8] = 1.0 if has_priority else -1.0
+def _write_relative(card: Float32, own: Float32, shown: np.float32, row: Float32) -> None:
+    """A card with place and velocity relative to the robot that looks at it; zeros where nobody is shown."""
+    row[0] = card[0]
+    row[1] = card[1] - own[0] * shown
+    row[2] = card[2] - own[1] * shown
+    row[3] = card[3] - own[2] * shown
+    row[4] = card[4] - own[3] * shown
+    row[5] = card[5]
+    row[6] = card[6]
+    row[7] = card[7]
+
+
+@kernel_part
+def _turn(cos: np.float32, sin: np.float32, row: Float32) -> None:
+    """Turn place, velocity and way into the body frame."""
+    for at in range(1, 7, 2):
+        x, y = row[at], row[at + 1]
+        row[at] = cos * x + sin * y
+        row[at + 1] = cos * y - sin * x

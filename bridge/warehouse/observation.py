@@ -103,25 +103,26 @@ def _write_target(
     floor: Floor, fleet: Fleet, pose: Pose, blocks: OwnBlocks, turning: bool, env: int, robot: int, row: Float32
 ) -> None:
     at = blocks.target_at
-    row[at : at + 6] = 0.0
     goal = fleet.goal[env, robot]
     if goal < 0:
+        row[at : at + 6] = 0.0
         return
     cell = floor.goal_cell[goal]
-    dx = (cell % floor.width + 0.5) * floor.cell_size_m - pose.x[env, robot]
-    dy = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m - pose.y[env, robot]
+    dx, dy = floor.x[cell] - pose.x[env, robot], floor.y[cell] - pose.y[env, robot]
     distance = np.sqrt(dx * dx + dy * dy)
+    per_m = 1.0 / blocks.target_range_m
     if turning:
-        if distance > 0.0:
-            row[at] = (pose.cos[env, robot] * dx + pose.sin[env, robot] * dy) / distance
-            row[at + 1] = (pose.cos[env, robot] * dy - pose.sin[env, robot] * dx) / distance
+        per_distance = 1.0 / distance if distance > 0.0 else 0.0
+        row[at] = (pose.cos[env, robot] * dx + pose.sin[env, robot] * dy) * per_distance
+        row[at + 1] = (pose.cos[env, robot] * dy - pose.sin[env, robot] * dx) * per_distance
     else:
-        row[at] = min(max(dx / blocks.target_range_m, -1.0), 1.0)
-        row[at + 1] = min(max(dy / blocks.target_range_m, -1.0), 1.0)
-    row[at + 2] = min(distance / blocks.target_range_m, 1.0)
-    row[at + 3] = fleet.pickup[env, robot] >= 0 and not fleet.loaded[env, robot]
-    row[at + 4] = fleet.loaded[env, robot]
-    row[at + 5] = fleet.pickup[env, robot] < 0
+        row[at] = min(max(dx * per_m, -1.0), 1.0)
+        row[at + 1] = min(max(dy * per_m, -1.0), 1.0)
+    row[at + 2] = min(distance * per_m, 1.0)
+    has_task, loaded = fleet.pickup[env, robot] >= 0, fleet.loaded[env, robot]
+    row[at + 3] = has_task & (not loaded)
+    row[at + 4] = loaded
+    row[at + 5] = not has_task
 
 
 @kernel_part
@@ -131,9 +132,9 @@ def _write_moves(floor: Floor, fleet: Fleet, blocks: OwnBlocks, env: int, robot:
     cell = fleet.cell[env, robot]
     route = fleet.route[env, robot]
     for move in range(1, 5):
-        shortens = route >> (move - 1) & 1
-        row[at + move - 1] = 1.0 if shortens else -1.0 if floor.moves[cell, move] == cell else 0.0
-    row[at + 4] = min((route >> 4) * floor.cell_size_m / blocks.path_range_m, 1.0)
+        # No robot's way leads into a rack.
+        row[at + move - 1] = (route >> (move - 1) & 1) - (floor.moves[cell, move] == cell)
+    row[at + 4] = min((route >> 4) * (floor.cell_size_m / blocks.path_range_m), 1.0)
 
 
 @kernel_part
@@ -161,8 +162,8 @@ def _write_way_points(
             if entry >> (move - 1) & 1:
                 cell = floor.moves[cell, move]
                 break
-        dx = (cell % floor.width + 0.5) * floor.cell_size_m - pose.x[env, robot]
-        dy = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m - pose.y[env, robot]
+        dx = floor.x[cell] - pose.x[env, robot]
+        dy = floor.y[cell] - pose.y[env, robot]
     _write_direction(pose, env, robot, dx, dy, row[at + 2 : at + 4])
 
 

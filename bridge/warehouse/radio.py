@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bridge.roster import RoleArrays
 from bridge.specs import MetricSpec, RoleSpec, WorldSpec
+from bridge.warehouse.buckets import make_buckets, sort_robots
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.config_communication import BurstConfig, MessagesBlock
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
@@ -26,7 +27,6 @@ from bridge.warehouse.messages import (
     take_values,
 )
 from bridge.warehouse.metrics import make_clock
-from bridge.warehouse.neighbours import make_buckets, sort_robots
 from bridge.warehouse.random_streams import Purpose
 
 __all__ = ["MESSAGE_METRICS", "Radio"]

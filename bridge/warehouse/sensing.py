@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bridge.jit import bind
 from bridge.specs import WorldSpec
+from bridge.warehouse.buckets import make_buckets, sort_robots
 from bridge.warehouse.config import (
     BlockConfig,
     DifferentialDriveConfig,
@@ -25,7 +28,7 @@ from bridge.warehouse.fleet import Fleet, Outcome, Pose, Traits
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.lidar import Beams, LidarPlace, Walls, make_beams, make_walls, observe_lidar
-from bridge.warehouse.neighbours import NeighbourBlock, make_buckets, make_candidates, observe_neighbours, sort_robots
+from bridge.warehouse.neighbours import NeighbourBlock, make_candidates, observe_neighbours, write_cards
 from bridge.warehouse.observation import OwnBlocks, observe_own
 from bridge.warehouse.spec import largest_speed
 from bridge.warehouse.state import write_state
@@ -82,15 +85,15 @@ class Sensing:
         ranges = [self._neighbours.range_m] if self._neighbours else []
         if self._lidar:
             ranges.append(self._lidar[0].range_m + float(traits.radius_m.max()))
-        self._candidates = make_candidates(config.num_robots)
+        self._candidates = make_candidates(len(fleet.cell), config.num_robots)
         self._looks_for_robots = bool(ranges)
         width_m, height_m = layout.width * layout.cell_size_m, layout.height * layout.cell_size_m
         self._buckets = make_buckets(len(fleet.cell), config.num_robots, max(ranges, default=np.inf), width_m, height_m)
 
-    def sort_robots(self, envs: Bool) -> None:
-        """Sort robots by place in the environments of ``envs``, where a block needs it; before :meth:`observe`."""
-        if self._looks_for_robots:
-            sort_robots(self._pose, self._fleet.alive, envs, self._buckets)
+    def prepare(self, envs: Bool) -> None:
+        """What the blocks of all roles have in common, in the environments of ``envs``; before :meth:`observe`."""
+        for kernel, arguments in self._preparations(envs):
+            kernel(*arguments)
 
     def observe(self, first: int, envs: Bool, observations: Float32) -> None:
         """Write the observations of one role.
@@ -100,24 +103,52 @@ class Sensing:
             envs: (E,) bool, environments to treat.
             observations: (E, A, F) float32, written; zeros where no robot lives.
         """
-        floor, fleet, pose, turning = self._floor, self._fleet, self._pose, self._turning
-        observe_own(floor, fleet, pose, self._outcome, self._own, turning, first, envs, observations)
-        if self._window is not None:
-            place, maps = self._window
-            observe_window(floor, fleet, maps, place, first, envs, observations)
-        if self._neighbours is not None:
-            block, buckets, candidates = self._neighbours, self._buckets, self._candidates
-            observe_neighbours(fleet, pose, buckets, candidates, block, turning, first, envs, observations)
-        if self._lidar is not None:
-            lidar, walls, beams = self._lidar
-            radius = self._traits.radius_m
-            observe_lidar(fleet, pose, radius, walls, self._buckets, beams, lidar, first, envs, observations)
+        for kernel, arguments in self._blocks(first, envs, observations):
+            kernel(*arguments)
         for feature in self._features:
             feature.observe(first, envs, observations)
 
     def write_state(self, steps: NDArray[np.int32], envs: Bool, state: Float32) -> None:
         """Write the global state: (E, S) float32, for the environments of ``envs``."""
-        write_state(self._floor, self._fleet, self._pose, steps, self._episode_steps, self._max_speed, envs, state)
+        write_state(*self._state_arguments(steps, envs, state))
+
+    def bind_prepare(self, envs: Bool) -> list[Callable[[], None]]:
+        """:meth:`prepare` with this very array, as calls."""
+        return [bind(kernel, *arguments) for kernel, arguments in self._preparations(envs)]
+
+    def bind_observe(self, first: int, envs: Bool, observations: Float32) -> list[Callable[[], None]]:
+        """:meth:`observe` with these very arrays, as calls."""
+        calls = [bind(kernel, *arguments) for kernel, arguments in self._blocks(first, envs, observations)]
+        return calls + [partial(feature.observe, first, envs, observations) for feature in self._features]
+
+    def bind_write_state(self, steps: NDArray[np.int32], envs: Bool, state: Float32) -> Callable[[], None]:
+        """:meth:`write_state` with these very arrays."""
+        return bind(write_state, *self._state_arguments(steps, envs, state))
+
+    def _preparations(self, envs: Bool) -> Iterator[tuple[Callable[..., None], Any]]:
+        if self._looks_for_robots:
+            yield sort_robots, (self._pose, self._fleet.alive, envs, self._buckets)
+        if self._neighbours is not None:
+            yield write_cards, (self._fleet, self._pose, self._neighbours, self._turning, envs, self._candidates)
+
+    def _blocks(self, first: int, envs: Bool, observations: Float32) -> Iterator[tuple[Callable[..., None], Any]]:
+        """The kernels of the blocks of one role, and their arguments."""
+        floor, fleet, pose, turning = self._floor, self._fleet, self._pose, self._turning
+        yield observe_own, (floor, fleet, pose, self._outcome, self._own, turning, first, envs, observations)
+        if self._window is not None:
+            place, maps = self._window
+            yield observe_window, (floor, fleet, maps, place, first, envs, observations)
+        if self._neighbours is not None:
+            block, buckets, candidates = self._neighbours, self._buckets, self._candidates
+            seen = (fleet.alive, pose, buckets, candidates)
+            yield observe_neighbours, (*seen, block, turning, first, envs, observations)
+        if self._lidar is not None:
+            lidar, walls, beams = self._lidar
+            radius, buckets = self._traits.radius_m, self._buckets
+            yield observe_lidar, (fleet, pose, radius, walls, buckets, beams, lidar, first, envs, observations)
+
+    def _state_arguments(self, steps: NDArray[np.int32], envs: Bool, state: Float32) -> tuple[Any, ...]:
+        return self._floor, self._fleet, self._pose, steps, self._episode_steps, self._max_speed, envs, state
 
     def _make_own(self, config: WarehouseConfig) -> OwnBlocks:
         target, path = _find(config, TargetBlock), _find(config, PathBlock)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bridge.errors import ActionError, CallOrderError
-from bridge.roster import RoleArrays, RosterArrays
-from bridge.specs import RoleSpec, WorldSpec
-from bridge.warehouse.actions import hold_robots, take_continuous, take_moves
+from bridge.jit import bind
+from bridge.roster import RosterArrays
+from bridge.specs import WorldSpec
 from bridge.warehouse.battery import drain_batteries
-from bridge.warehouse.config import DifferentialDriveConfig, HeadingGridConfig, WarehouseConfig
+from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
 from bridge.warehouse.feature import Parts
-from bridge.warehouse.features import holds_robots, make_features
+from bridge.warehouse.features import make_features
 from bridge.warehouse.fleet import make_fleet, make_outcome, make_pool, make_pose, make_traits
 from bridge.warehouse.floor import make_floor
 from bridge.warehouse.jam_watch import JamWatch
 from bridge.warehouse.jams import Jams
 from bridge.warehouse.layout import Layout
+from bridge.warehouse.lives import end_episodes, report_lives, show_lives
 from bridge.warehouse.messages import Inbox
 from bridge.warehouse.metrics import (
     add_to_tally,
@@ -30,10 +32,7 @@ from bridge.warehouse.metrics import (
     metric_values,
     robot_metric_values,
 )
-from bridge.warehouse.motion_differential import drive_differential, make_cell_lists, make_limits
-from bridge.warehouse.motion_grid import make_grid_scratch, move_on_grid
-from bridge.warehouse.motion_heading import face_at_random, mask_blocked_forward, note_speeds, turn_robots
-from bridge.warehouse.observation import mask_blocked_moves
+from bridge.warehouse.motion import Motion
 from bridge.warehouse.radio import Radio
 from bridge.warehouse.random_streams import Purpose, stream_keys
 from bridge.warehouse.reward import make_terms, pay_rewards, start_potentials
@@ -97,9 +96,8 @@ class WarehouseSimulator(RobotsView):
         self._stream = make_stream(config.tasks, self._step_s, layout)
         self._terms = make_terms(config.reward)
         drive = config.drive
-        self._faces = isinstance(drive, HeadingGridConfig)
-        self._limits = make_limits(drive) if isinstance(drive, DifferentialDriveConfig) else None
         self._station_radius_m = float(drive.station_radius_m) if isinstance(drive, DifferentialDriveConfig) else -1.0
+        self._despawn = config.contact.rule == "despawn"
 
         self._fleet = make_fleet(num_envs, num_robots)
         self._pose = make_pose(num_envs, num_robots)
@@ -108,18 +106,11 @@ class WarehouseSimulator(RobotsView):
         self._tally = make_tally(num_envs, num_robots, config.episode_steps)
         self._clock = make_clock(config.metrics.warm_up_s, config.episode_steps, self._step_s)
         self._robot_metrics = robot_metric_values(self._tally, np.ones(num_envs, np.bool_), self._clock)
-        self._watch = JamWatch(config, layout, num_envs, self._step_s)
         self._radio: Radio | None = None
         if config.communication is not None:
             self._radio = Radio(config, self._spec, self._floor, num_envs, self._step_s)
-        # The first branch; what follows in an action mask is no move.
-        self._num_moves = 0 if self._limits is not None else self._spec.roles[0].action.discrete_branches[0]
-        self._grid_scratch = make_grid_scratch(layout.blocked.size, num_robots)
-        self._cell_lists = make_cell_lists(layout.blocked.size, num_robots)
         self._places = np.zeros_like(self._floor.start_cells)
         self._steps = np.zeros(num_envs, np.int32)
-        self._moves = np.zeros((num_envs, num_robots), np.int32)
-        self._commands = np.zeros((num_envs, num_robots, 2), np.float32)
         self._rewards = np.zeros((num_envs, num_robots), np.float32)
 
         self._envs = np.arange(first_env, first_env + num_envs, dtype=np.int64)
@@ -139,14 +130,14 @@ class WarehouseSimulator(RobotsView):
             pool=self._pool,
             keys=self._keys,
             steps=self._steps,
-            moves=self._moves,
-            commands=self._commands,
+            moves=np.zeros((num_envs, num_robots), np.int32),
+            commands=np.zeros((num_envs, num_robots, 2), np.float32),
             step_s=self._step_s,
             radius_m=self._station_radius_m,
         )
         super().__init__(parts)
+        self._watch = JamWatch(parts)
         self._features = make_features(parts)
-        self._holds = holds_robots(config)
         self._sensing = Sensing(
             config,
             layout,
@@ -159,11 +150,42 @@ class WarehouseSimulator(RobotsView):
             self._features,
         )
         self._started = np.zeros(num_envs, np.bool_)
+        self._all_started = False
         self._closed = False
 
         self._roles = tuple(
             (role, self._arrays.roles[role.name], self.role_slices[role.name]) for role in self._spec.roles
         )
+        self._motion = Motion(parts, self._roles, first_env)
+        self._bind_work()
+        self._bind_views()
+
+    def _bind_work(self) -> None:
+        """Make the calls of a step that serve, send and pay robots; their arguments are the same at every step."""
+        floor, fleet, pose, outcome, steps = self._floor, self._fleet, self._pose, self._outcome, self._steps
+        self._drain = bind(drain_batteries, fleet, outcome, self._traits)
+        self._serve = bind(serve, floor, fleet, pose, self._pool, outcome, steps, self._station_radius_m)
+        task, arrival = self._keys[Purpose.TASK], self._keys[Purpose.ARRIVAL]
+        self._send = bind(dispatch, floor, fleet, pose, self._pool, self._stream, task, arrival, steps, self._all)
+        self._pay = bind(pay_rewards, floor, fleet, pose, outcome, self._terms, self._rewards)
+        self._count = bind(add_to_tally, fleet, outcome, self._clock, steps, self._tally)
+
+    def _bind_views(self) -> None:
+        """Make the calls of a step that tell what has become of robots, and what they see."""
+        fleet, over = self._fleet, self._arrays.episode_over
+        self._end = bind(end_episodes, fleet, self._steps, self._config.episode_steps, self._despawn, over)
+        self._report: list[Callable[[], int]] = []
+        self._show: list[Callable[[], None]] = []
+        sensing, envs = self._sensing, self._all
+        self._prepare = sensing.bind_prepare(envs)
+        self._see = [sensing.bind_observe(slots.start, envs, values.observations) for _, values, slots in self._roles]
+        self._write_state = sensing.bind_write_state(self._steps, envs, self._arrays.state)
+        for _, values, slots in self._roles:
+            values.action_mask[:] = True
+            ends = (values.rewards, values.terminated, values.truncated)
+            leaving, first = self._outcome.leaving, slots.start
+            self._report.append(bind(report_lives, fleet.alive, leaving, self._rewards, over, first, *ends))
+            self._show.append(bind(show_lives, fleet.alive, first, values.agent_mask, values.decision_mask))
 
     # ---------------------------------------------------------------- roster
 
@@ -195,13 +217,14 @@ class WarehouseSimulator(RobotsView):
             self._seeds[envs] = seed & _SEED_BITS
             self._arrays.episode[envs] = 0
         self._started[envs] = True
+        self._all_started = bool(self._started.all())
         self._begin_episodes(envs)
         self._arrays.episode_over[envs] = False
         for _, values, _ in self._roles:
             values.rewards[envs] = 0.0
             values.terminated[envs] = False
             values.truncated[envs] = False
-        self._publish(envs)
+        self._show_some(envs)
 
     def step(self) -> None:
         """Take the actions from the arrays, advance every environment by one step, and fill the arrays.
@@ -211,23 +234,22 @@ class WarehouseSimulator(RobotsView):
             CallOrderError: Before the first reset, or after close.
         """
         self._require_open("step")
-        if not self._started.all():
+        if not self._all_started:
             raise CallOrderError("WarehouseSimulator.step: expected a reset first, got none. Call reset(seed=...).")
         self._take_actions()
         for feature in self._features:
             feature.before_motion()
-        if self._holds:
-            hold_robots(self._fleet.held, self._moves, self._commands)
-        if self._faces:
-            turn_robots(self._fleet, self._pose, self._moves, self._step_s)
         self._advance()
-        over = self._find_ended()
-        self._report_ended_lives(over)
-        if over.any():
-            self._report_ended_episodes(over)
+        num_over = self._end()
+        num_terminated = sum([report() for report in self._report])
+        if num_terminated or num_over:
+            self._keep_final_observations(num_terminated > 0, num_over > 0)
+        if num_over:
+            over = self._arrays.episode_over
+            self._report_episodes(over)
             self._arrays.episode[over] += 1
             self._begin_episodes(over)
-        self._publish(self._all)
+        self._show_all()
 
     def close(self) -> None:
         """Refuse further calls; may be called twice."""
@@ -257,100 +279,53 @@ class WarehouseSimulator(RobotsView):
             raise CallOrderError(f"WarehouseSimulator.{method}: expected an open simulator, got a closed one.")
 
     def _take_actions(self) -> None:
-        for role, values, slots in self._roles:
-            asked = values.decision_mask
-            if self._limits is None:
-                mask = values.action_mask[..., : self._num_moves]
-                wrong = take_moves(values.discrete_actions, asked, mask, slots.start, self._moves)
-            else:
-                wrong = take_continuous(values.continuous_actions[..., :2], asked, slots.start, self._commands)
-            if wrong >= 0:
-                raise ActionError(self._describe_wrong_action(role, values, *divmod(wrong, role.num_slots)))
-            if self._radio is not None:
+        self._motion.take()
+        if self._radio is not None:
+            for role, values, slots in self._roles:
                 fault = self._radio.take(role, values, slots.start, self._steps)
                 if fault is not None:
                     raise ActionError(f"WarehouseSimulator.step: {fault}")
 
-    def _describe_wrong_action(self, role: RoleSpec, values: RoleArrays, env: int, slot: int) -> str:
-        where = f"WarehouseSimulator.step: action of agent {role.agent_ids[slot]!r} in environment {self._envs[env]}"
-        if self._limits is not None:
-            return f"{where}: expected 2 values in [-1, 1], got {values.continuous_actions[env, slot, :2].tolist()}."
-        allowed = np.flatnonzero(values.action_mask[env, slot, : self._num_moves]).tolist()
-        move = int(values.discrete_actions[env, slot, 0])
-        return f"{where}: expected one of the allowed moves {allowed}, got {move}. Choose by the action mask."
-
     def _advance(self) -> None:
-        floor, fleet, pose, outcome, keys = self._floor, self._fleet, self._pose, self._outcome, self._keys
-        despawn = self._config.contact.rule == "despawn"
-        outcome.lived[:] = fleet.alive
-        way = keys[Purpose.RIGHT_OF_WAY]
-        if self._limits is None:
-            scratch = self._grid_scratch
-            move_on_grid(floor, fleet, pose, outcome, scratch, self._moves, way, self._steps, despawn, self._step_s)
-        else:
-            lists, limits, radius = self._cell_lists, self._limits, self._traits.radius_m
-            commands, steps = self._commands, self._steps
-            drive_differential(floor, fleet, pose, outcome, lists, limits, radius, commands, way, steps, despawn)
-        if self._faces:
-            note_speeds(outcome, pose, self._step_s)
-        drain_batteries(fleet, outcome, self._traits)
+        np.copyto(self._outcome.lived, self._fleet.alive)
+        self._motion.move()
+        self._drain()
         for feature in self._features:
             feature.before_service()
-        serve(floor, fleet, pose, self._pool, outcome, self._steps, self._station_radius_m)
-        if despawn:
-            bring_back(
-                floor,
-                fleet,
-                pose,
-                outcome,
-                self._traits,
-                keys[Purpose.RESPAWN],
-                self._steps,
-                self._return_steps,
-                self._config.episode_steps - 1,
-                self._limits is not None,
-            )
+        self._serve()
+        if self._despawn:
+            self._bring_back()
         for feature in self._features:
             feature.after_service()
         self._steps += 1
         if self._features and self._clock.warm_up_steps:
             for feature in self._features:
                 feature.clear_figures(self._steps == self._clock.warm_up_steps)
-        self._dispatch(self._all)
-        self._watch.look(floor, fleet, pose, outcome, keys[Purpose.RELOCATION], self._steps)
+        self._send()
+        self._watch.look()
         if self._radio is not None:
-            self._radio.exchange(fleet, pose, outcome, keys, self._steps)
-        pay_rewards(floor, fleet, pose, outcome, self._terms, self._rewards)
-        add_to_tally(fleet, outcome, self._clock, self._steps, self._tally)
+            self._radio.exchange(self._fleet, self._pose, self._outcome, self._keys, self._steps)
+        self._pay()
+        self._count()
 
-    def _dispatch(self, envs: Bool) -> None:
-        task, arrival = self._keys[Purpose.TASK], self._keys[Purpose.ARRIVAL]
-        dispatch(self._floor, self._fleet, self._pose, self._pool, self._stream, task, arrival, self._steps, envs)
+    def _bring_back(self) -> None:
+        floor, fleet, pose, outcome, traits = self._floor, self._fleet, self._pose, self._outcome, self._traits
+        keys, last_step = self._keys[Purpose.RESPAWN], self._config.episode_steps - 1
+        steps, after, turning = self._steps, self._return_steps, self._motion.turning
+        bring_back(floor, fleet, pose, outcome, traits, keys, steps, after, last_step, turning)
 
-    def _find_ended(self) -> Bool:
-        """(E,) bool: the time is up, or the floor is empty for good."""
-        over: Bool = self._steps >= self._config.episode_steps
-        if self._config.contact.rule == "despawn":
-            over |= ~(self._fleet.alive | (self._fleet.returns_in >= 0)).any(axis=1)
-        self._arrays.episode_over[:] = over
-        return over
-
-    def _report_ended_lives(self, over: Bool) -> None:
-        """Rewards and flags of the lives that ran; final observations of those that ended."""
-        ended_early = self._outcome.leaving.any()
-        for _, values, slots in self._roles:
-            values.rewards[:] = self._rewards[:, slots]
-            values.terminated[:] = self._outcome.leaving[:, slots]
-            np.logical_and(over[:, None], self._fleet.alive[:, slots], out=values.truncated)
-        if over.any():
-            self._sensing.sort_robots(over)
+    def _keep_final_observations(self, any_terminated: bool, any_over: bool) -> None:
+        """Final observations of the lives that ended."""
+        if any_over:
+            over = self._arrays.episode_over
+            self._sensing.prepare(over)
             for _, values, slots in self._roles:
                 self._observe(slots.start, over, values.final_observations)
-        if ended_early:
+        if any_terminated:
             for _, values, _ in self._roles:
                 values.final_observations[values.terminated] = values.observations[values.terminated]
 
-    def _report_ended_episodes(self, over: Bool) -> None:
+    def _report_episodes(self, over: Bool) -> None:
         self._sensing.write_state(self._steps, over, self._arrays.final_state)
         values = metric_values(self._tally, self._fleet, self._pool, self._steps, over, self._clock)
         further = [*self._watch.metric_values(over), *(self._radio.metric_values(over) if self._radio else ())]
@@ -378,15 +353,15 @@ class WarehouseSimulator(RobotsView):
             self._keys[Purpose.START_CELL],
             self._keys[Purpose.START_CHARGE],
             self._keys[Purpose.START_HEADING],
-            self._limits is not None,
+            self._motion.turning,
             self._places,
             envs,
         )
-        if self._faces:
-            face_at_random(self._pose, self._keys[Purpose.FACING], envs)
+        self._motion.begin(envs)
         for feature in self._features:
             feature.begin(envs)
-        self._dispatch(envs)
+        task, arrival = self._keys[Purpose.TASK], self._keys[Purpose.ARRIVAL]
+        dispatch(self._floor, self._fleet, self._pose, self._pool, self._stream, task, arrival, self._steps, envs)
         start_potentials(self._floor, self._fleet, self._pose, self._terms, envs)
 
     def _observe(self, first: int, envs: Bool, observations: NDArray[np.float32]) -> None:
@@ -395,22 +370,26 @@ class WarehouseSimulator(RobotsView):
             self._radio.observe(self._fleet.alive, self._steps, first, envs, observations)
         self._sensing.observe(first, envs, observations)
 
-    def _publish(self, envs: Bool) -> None:
-        """Write what robots see and which of them live."""
-        self._sensing.sort_robots(envs)
-        for _, values, slots in self._roles:
+    def _show_all(self) -> None:
+        """Write what the robots of all environments see, and which of them live."""
+        for prepare in self._prepare:
+            prepare()
+        for (_, values, slots), see, show in zip(self._roles, self._see, self._show, strict=True):
+            if self._radio is not None:
+                self._radio.observe(self._fleet.alive, self._steps, slots.start, self._all, values.observations)
+            for block in see:
+                block()
+            show()
+        self._motion.show_masks()
+        self._write_state()
+
+    def _show_some(self, envs: Bool) -> None:
+        """The same for the environments of ``envs``: (E,) bool."""
+        self._sensing.prepare(envs)
+        for (_, values, slots), show in zip(self._roles, self._show, strict=True):
             self._observe(slots.start, envs, values.observations)
-            values.agent_mask[:] = self._fleet.alive[:, slots]
-            values.decision_mask[:] = values.agent_mask
-            if self._config.mask_blocked_moves:
-                values.action_mask[..., self._num_moves :] = True
-                mask = values.action_mask[..., : self._num_moves]
-                if self._faces:
-                    mask_blocked_forward(self._floor, self._fleet, self._pose, slots.start, mask)
-                else:
-                    mask_blocked_moves(self._floor, self._fleet, slots.start, mask)
-            else:
-                values.action_mask[:] = True
+            show()
+        self._motion.show_masks()
         self._sensing.write_state(self._steps, envs, self._arrays.state)
 
 

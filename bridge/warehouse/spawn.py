@@ -162,8 +162,8 @@ def _free_place(
         offset = int(uniform(key, counter + part) * size)
         for index in range(size):
             cell = floor.start_cells[start + (offset + index) % size]
-            x = (cell % floor.width + 0.5) * floor.cell_size_m
-            y = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m
+            x = floor.x[cell]
+            y = floor.y[cell]
             free = True
             for other in range(len(traits.radius_m)):
                 if fleet.alive[env, other]:
@@ -186,8 +186,8 @@ def _put(
     fleet.alive[env, robot] = True
     fleet.charge[env, robot] = charge
     fleet.returns_in[env, robot] = -1
-    pose.x[env, robot] = (cell % floor.width + 0.5) * floor.cell_size_m
-    pose.y[env, robot] = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m
+    pose.x[env, robot] = floor.x[cell]
+    pose.y[env, robot] = floor.y[cell]
     pose.heading[env, robot] = heading
     pose.cos[env, robot] = np.cos(heading)
     pose.sin[env, robot] = np.sin(heading)

@@ -52,7 +52,7 @@ def write_state(
         state: (E, N * 12 + 1) float32, written; values in about [-1, 1].
     """
     num_robots = fleet.cell.shape[1]
-    scale = 1.0 / (max(floor.width, floor.height) * floor.cell_size_m)
+    scale, per_speed = 1.0 / (max(floor.width, floor.height) * floor.cell_size_m), 1.0 / max_speed
     for env in range(len(envs)):
         if not envs[env]:
             continue
@@ -67,12 +67,12 @@ def write_state(
             row[1] = pose.y[env, robot] * scale
             row[2] = pose.cos[env, robot]
             row[3] = pose.sin[env, robot]
-            row[4] = pose.vx[env, robot] / max_speed
-            row[5] = pose.vy[env, robot] / max_speed
+            row[4] = pose.vx[env, robot] * per_speed
+            row[5] = pose.vy[env, robot] * per_speed
             row[6] = fleet.loaded[env, robot]
             row[7] = fleet.charge[env, robot]
-            row[8] = (target % floor.width + 0.5) * floor.cell_size_m * scale
-            row[9] = (floor.height - target // floor.width - 0.5) * floor.cell_size_m * scale
+            row[8] = floor.x[target] * scale
+            row[9] = floor.y[target] * scale
             row[10] = fleet.pickup[env, robot] >= 0
             row[11] = 1.0
         state[env, num_robots * _SIZE] = 1.0 - steps[env] / episode_steps

@@ -55,6 +55,9 @@ Bool = NDArray[np.bool_]
 
 _NO_TASKS: Final = np.zeros(0, np.int32)
 
+# The first move among the directions of a route entry: stay, up, right, down or left.
+_FIRST_MOVE: Final = np.array([0, 1, 2, 1, 3, 1, 2, 1, 4, 1, 2, 1, 3, 1, 2, 1], np.int32)
+
 PICKED_UP: Final = 1
 DELIVERED: Final = 2
 
@@ -254,12 +257,9 @@ def _look_up_route(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int)
     cell = fleet.cell[env, robot]
     entry = int(floor.routes[goal, cell])
     fleet.route[env, robot] = entry
-    for move in range(1, 5):
-        if entry >> (move - 1) & 1:
-            cell = floor.moves[cell, move]
-            break
-    fleet.way_x[env, robot] = (cell % floor.width + 0.5) * floor.cell_size_m
-    fleet.way_y[env, robot] = (floor.height - cell // floor.width - 0.5) * floor.cell_size_m
+    cell = floor.moves[cell, _FIRST_MOVE[entry & 15]]
+    fleet.way_x[env, robot] = floor.x[cell]
+    fleet.way_y[env, robot] = floor.y[cell]
 
 
 @kernel_part

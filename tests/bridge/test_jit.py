@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bridge.jit import kernel, kernel_part, lean_kernel
+from bridge.jit import bind, kernel, kernel_part, lean_kernel
 
 
 class Pair(NamedTuple):
@@ -63,3 +63,25 @@ def test_kernel_divides_like_numpy_and_does_not_raise() -> None:
         return one / two
 
     assert divide(1.0, 0.0) == np.inf
+
+
+@lean_kernel
+def _scale(pair: Pair, factor: float) -> int:
+    for index in range(len(pair.one)):
+        pair.two[index] = pair.one[index] * factor
+    return len(pair.one)
+
+
+def test_bound_kernel_reads_and_writes_the_arrays_as_they_are_at_each_call() -> None:
+    pair = Pair(np.arange(3.0), np.zeros(3))
+    call = bind(_scale, pair, 2.0)
+    assert call() == 3
+    assert pair.two.tolist() == [0.0, 2.0, 4.0]
+    pair.one[:] = 5.0
+    assert call() == 3
+    assert pair.two.tolist() == [10.0, 10.0, 10.0]
+
+
+def test_bind_refuses_arguments_that_the_kernel_cannot_be_compiled_for() -> None:
+    with pytest.raises(numba.core.errors.NumbaError, match="Failed in nopython mode pipeline"):
+        bind(_scale, 1.0, 2.0)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bridge.warehouse.buckets import make_buckets, sort_robots
 from bridge.warehouse.lidar import LidarPlace, make_beams, make_walls, merge_blocked, observe_lidar
-from bridge.warehouse.neighbours import make_buckets, sort_robots
 
 HALL = """
 ......#....

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bridge.warehouse.buckets import make_buckets, sort_robots
 from bridge.warehouse.neighbours import (
     NEIGHBOUR_FIELDS,
     NeighbourBlock,
-    make_buckets,
     make_candidates,
     observe_neighbours,
-    sort_robots,
+    write_cards,
 )
 from bridge.warehouse.observation import OwnBlocks, mask_blocked_moves, observe_own
 from bridge.warehouse.view import LEFT, RIGHT, STAY, UP
@@ -157,8 +157,9 @@ def _neighbours(scene: Any, count: int, range_m: float, turning: bool, bucket_m:
     sort_robots(scene.pose, scene.fleet.alive, envs, buckets)
     observations = np.full((num_envs, num_robots, 1 + count * len(NEIGHBOUR_FIELDS)), 9.0, np.float32)
     block = NeighbourBlock(1, count, range_m, 2.0 if turning else 1.0)
-    candidates = make_candidates(num_robots)
-    observe_neighbours(scene.fleet, scene.pose, buckets, candidates, block, turning, 0, envs, observations)
+    candidates = make_candidates(num_envs, num_robots)
+    write_cards(scene.fleet, scene.pose, block, turning, envs, candidates)
+    observe_neighbours(scene.fleet.alive, scene.pose, buckets, candidates, block, turning, 0, envs, observations)
     return observations[:, :, 1:].reshape(num_envs, num_robots, count, -1)
 
 

@@ -171,7 +171,7 @@ def test_late_actions_are_carried_out_after_the_delay(make_warehouse: Any) -> No
         simulator.arrays.roles["picker"].discrete_actions[0, :, 0] = moves[4:]
         simulator.step()
         due = [told[step - late, robot] if step >= late else STAY for robot, late in enumerate(delay)]
-        assert simulator._moves[0].tolist() == due
+        assert simulator._parts.moves[0].tolist() == due
 
 
 @pytest.mark.parametrize("duration", ["uniform", "gaussian"])

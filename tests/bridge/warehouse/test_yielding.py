@@ -29,7 +29,7 @@ def _blocked(make_warehouse: Any, idle_cell: int, **section: Any) -> WarehouseSi
     fleet.loaded[0, 0] = True
     fleet.goal[0, 1] = simulator._floor.parking[0]
     pool.claimed[0, fleet.goal[0, 1]] = True
-    simulator._dispatch(np.ones(1, bool))
+    simulator._send()
     return simulator
 
 

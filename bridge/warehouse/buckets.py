@@ -1,0 +1,94 @@
+"""Robots sorted by place, for everything that looks for robots nearby.
+
+The floor is divided into square buckets whose edge is the longest range of any
+block that looks for robots, so everything in range lies in nine buckets. Robots
+are sorted by bucket, bucket row after bucket row; the three buckets of a row
+are then one contiguous run.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.jit import lean_kernel
+from bridge.warehouse.fleet import Pose
+
+__all__ = ["Buckets", "make_buckets", "sort_robots"]
+
+Float32 = NDArray[np.float32]
+Int32 = NDArray[np.int32]
+Bool = NDArray[np.bool_]
+
+
+class Buckets(NamedTuple):
+    """Living robots sorted by bucket; B buckets.
+
+    Attributes:
+        per_m: Buckets per metre.
+        columns: Buckets per row.
+        rows: Rows of buckets.
+        start: (E, B + 1) int32, where each bucket begins in the sorted arrays.
+        x: (E, N) float32, m.
+        y: (E, N) float32, m.
+        robot: (E, N) int32, which robot it is.
+        bucket: (N,) int32, scratch of the sorting.
+    """
+
+    per_m: float
+    columns: int
+    rows: int
+    start: Int32
+    x: Float32
+    y: Float32
+    robot: Int32
+    bucket: Int32
+
+
+def make_buckets(num_envs: int, num_robots: int, range_m: float, width_m: float, height_m: float) -> Buckets:
+    """Empty buckets for a floor; nobody within ``range_m`` of a robot is further than one bucket away."""
+    # A little larger than the range, so that no rounding can put a robot in range into the next bucket but one.
+    per_m = 1.0 / min(range_m * (1.0 + 1e-6), max(width_m, height_m))
+    columns, rows = int(width_m * per_m) + 1, int(height_m * per_m) + 1
+    robots = (num_envs, num_robots)
+    return Buckets(
+        per_m=float(per_m),
+        columns=columns,
+        rows=rows,
+        start=np.zeros((num_envs, columns * rows + 1), np.int32),
+        x=np.zeros(robots, np.float32),
+        y=np.zeros(robots, np.float32),
+        robot=np.zeros(robots, np.int32),
+        bucket=np.zeros(num_robots, np.int32),
+    )
+
+
+@lean_kernel
+def sort_robots(pose: Pose, alive: Bool, envs: Bool, buckets: Buckets) -> None:
+    """Sort the living robots of the environments in ``envs`` by bucket, and by slot within one."""
+    num_robots = alive.shape[1]
+    bucket = buckets.bucket
+    for env in range(len(envs)):
+        if not envs[env]:
+            continue
+        start = buckets.start[env]
+        start[:] = 0
+        for robot in range(num_robots):
+            row, column = int(pose.y[env, robot] * buckets.per_m), int(pose.x[env, robot] * buckets.per_m)
+            bucket[robot] = row * buckets.columns + column if alive[env, robot] else -1
+            if bucket[robot] >= 0:
+                start[bucket[robot]] += 1
+        # Where each bucket ends; filled from the back, that is counted down to where it begins.
+        total = 0
+        for index in range(len(start)):
+            total += start[index]
+            start[index] = total
+        for robot in range(num_robots - 1, -1, -1):
+            if bucket[robot] >= 0:
+                start[bucket[robot]] -= 1
+                place = start[bucket[robot]]
+                buckets.x[env, place] = pose.x[env, robot]
+                buckets.y[env, place] = pose.y[env, robot]
+                buckets.robot[env, place] = robot
