@@ -77,6 +77,7 @@ def compare_run(
         seed=config.eval_seed if seed is None else seed,
         num_episodes=num_episodes or config.eval_episodes,
         training_seed=config.seed,
+        world=world,
     )
     csv_file, plot_file = run_dir / f"evaluation{suffix}.csv", run_dir / f"evaluation{suffix}.png"
     write_evaluation_csv(rows, csv_file)

@@ -97,7 +97,7 @@ def evaluate_across(
         results: dict[str, list[EpisodeResult]] = {name: [] for name in policies}
         for seed in seeds:
             episodes = num_episodes or config.eval_episodes
-            for name, played in play(case, policies, seed, episodes, training_seed=config.seed).items():
+            for name, played in play(world, policies, seed, episodes, training_seed=config.seed).items():
                 results[name] += played
         rows += _rows(case, world, results)
     csv_file, plot_file = run_dir / "evaluation_across.csv", run_dir / "evaluation_across.png"

@@ -11,7 +11,7 @@ import numpy as np
 from bridge.episodes import EpisodeResult, run_episodes
 from bridge.errors import ScenarioError
 from bridge.policy import PolicyFactory
-from bridge.registry import open_world
+from bridge.registry import World, open_world
 from bridge.scenario import Scenario
 
 __all__ = ["Estimate", "EvaluationRow", "evaluate", "evaluation_row", "play"]
@@ -58,28 +58,31 @@ def evaluate(
     seed: int,
     num_episodes: int,
     training_seed: int | None = None,
+    world: World | None = None,
 ) -> list[EvaluationRow]:
     """Let each policy play the same episodes.
 
     Args:
-        scenario: The world.
+        scenario: What is played.
         policies: Factories by name of the policy.
         seed: Seed of the episodes.
         num_episodes: Episodes per policy.
         training_seed: Seed that a policy was trained with; it must not be used here.
+        world: The scenario's world, where it is open already.
 
     Raises:
         ScenarioError: ``seed`` is the training seed, or the scenario makes no world.
         WorldDiedError: A process that runs the world has ended.
         WorldTimeoutError: The world did not answer in time.
     """
-    played = play(scenario, policies, seed, num_episodes, training_seed=training_seed)
-    num_slots = sum(role.num_slots for role in open_world(scenario).spec.roles)
+    world = open_world(scenario) if world is None else world
+    played = play(world, policies, seed, num_episodes, training_seed=training_seed)
+    num_slots = sum(role.num_slots for role in world.spec.roles)
     return [evaluation_row(name, results, num_slots) for name, results in played.items()]
 
 
 def play(
-    scenario: Scenario,
+    world: World,
     policies: Mapping[str, PolicyFactory],
     seed: int,
     num_episodes: int,
@@ -92,7 +95,6 @@ def play(
             f"evaluation: eval_seed: expected a seed that was never trained on, got {seed}, the seed of the training. "
             "Choose another one."
         )
-    world = open_world(scenario)
     played = {}
     for name, factory in policies.items():
         # A roster of its own for each: nothing that a policy leaves behind reaches the next one.

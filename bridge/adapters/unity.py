@@ -8,6 +8,7 @@ are imported only then.
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 from dataclasses import replace
 from functools import partial
@@ -28,6 +29,8 @@ from bridge.unity.player_process import resolve_player
 
 if TYPE_CHECKING:
     from bridge.unity.launch import PlayerCommand
+    from bridge.unity.link import LinkTerms
+    from bridge.unity.probe import AskedPlayer
     from bridge.unity.roster import UnityRoster
     from bridge.unity.session import SessionOptions
 
@@ -58,23 +61,25 @@ class UnityWorld:
         self._scenario = _inner_scenario(config, folder)
         self._prefix = self._command_prefix(folder)
         self._spec: WorldSpec | None = None
+        self._asked: AskedPlayer | None = None
         if self._scenario is not None:
             self._spec = self._with_channels(open_world(self._scenario).spec)
 
     @property
     def spec(self) -> WorldSpec:
-        """What the world looks like; without a scenario, a player is started once to ask it.
+        """What the world looks like; without a scenario, a player is asked.
+
+        A build is started once for that. A player that somebody else starts stays connected, for the first
+        roster that wants one with as many areas, for as long as this object lives.
 
         Raises:
+            SpecMismatchError: This is a worker process, and somebody else starts the players.
             UnityPlayerDiedError: The player cannot be started, or ended before it told.
             UnityTimeoutError: It did not connect or answer in time.
             UnityProtocolError: It broke the protocol.
         """
         if self._spec is None:
-            from bridge.unity.probe import announced_spec
-
-            announced = announced_spec(self._command(0), self._session(0, 1), self._config.slots)
-            self._spec = self._with_channels(announced)
+            self._spec = self._ask(1 if self._config.is_launched else self._config.areas or 1)
         return self._spec
 
     def roster(self, num_envs: int, *, first_env: int = 0, arrays: RosterArrays | None = None) -> Roster:
@@ -93,6 +98,8 @@ class UnityWorld:
                 "unity.player: expected one player with 'editor', got several. The Editor plays one scene at a time: "
                 "train with num_workers 0, and with as many environments as the scene has areas."
             )
+        if self._spec is None and not self._config.is_launched and first_env == 0:
+            self._spec = self._ask(sizes[0])
         if len(sizes) == 1:
             return self._player(num_envs, first_env, arrays)
         from bridge.unity.players import UnityPlayers
@@ -121,6 +128,31 @@ class UnityWorld:
         name = self._config.player if self._config.player in _NO_BUILDS else Path(self._config.player).stem
         return RosterParallelEnv(self.roster(1), name=f"unity_{name}")
 
+    def _ask(self, num_areas: int) -> WorldSpec:
+        """Ask a player what it looks like; see :attr:`spec`."""
+        from bridge.unity.link import UnityLink
+        from bridge.unity.probe import ask_player, keep_asked, take_asked
+
+        is_launched = self._config.is_launched
+        if not is_launched and multiprocessing.parent_process() is not None:
+            raise SpecMismatchError(
+                f"unity.scenario: expected a scenario with player {self._config.player!r} where worker processes play, "
+                "got none. Name the warehouse whose observations and fleet the player has, or train with num_workers 0."
+            )
+        terms = self._terms(0, num_areas, self._config.state_size or 0)
+        asked = None if is_launched else take_asked(terms)
+        if asked is None:
+            link = UnityLink(self._command(0), terms)
+            try:
+                asked = ask_player(link, self._config.slots)
+            finally:
+                if asked is None or is_launched:
+                    link.close()
+        if not is_launched:
+            self._asked = asked
+            keep_asked(asked)
+        return self._with_channels(asked.spec)
+
     def _with_channels(self, spec: WorldSpec) -> WorldSpec:
         """The spec with what comes through side channels: the global state and statistics."""
         taken = set(spec.metric_names)
@@ -146,22 +178,28 @@ class UnityWorld:
         return (sys.executable, "-P", "-m", "bridge.unity.player", "--scenario", str(self._scenario.path))
 
     def _player(self, num_areas: int, first_env: int, arrays: RosterArrays | None) -> UnityRoster:
-        from bridge.unity.link import LinkOptions
+        from bridge.unity.probe import take_asked
         from bridge.unity.roster import RosterOptions, UnityRoster
 
-        config = self._config
-        is_headless = config.player == HEADLESS
+        config, terms = self._config, self._terms(first_env, num_areas, self.spec.state_size)
         options = RosterOptions(
             # The headless player reports the figures of its world, if that has any.
-            reports_episodes=is_headless and self._scenario_has_metrics(),
+            reports_episodes=config.player == HEADLESS and self._scenario_has_metrics(),
             first_env=first_env,
             group_reward=config.group_reward,
             silence_limit=config.silence_limit,
-            # The headless player is told its first environment; scenes are told a seed of their own.
-            link=LinkOptions(**config.link_settings(), seed_offset=0 if is_headless else first_env),
+            link=terms.options,
         )
-        session = self._session(first_env, num_areas)
-        return UnityRoster(self._command(first_env), self.spec, session, options, arrays)
+        asked = None if config.is_launched else take_asked(terms)
+        return UnityRoster(self._command(first_env), self.spec, terms.session, options, arrays, asked)
+
+    def _terms(self, first_env: int, num_areas: int, state_size: int) -> LinkTerms:
+        from bridge.unity.link import LinkOptions, LinkTerms
+
+        # The headless player is told its first environment; scenes are told a seed of their own.
+        offset = 0 if self._config.player == HEADLESS else first_env
+        options = LinkOptions(**self._config.link_settings(), seed_offset=offset)
+        return LinkTerms(self._session(first_env, num_areas), options, state_size)
 
     def _scenario_has_metrics(self) -> bool:
         return len(self.spec.metrics) > len(self._config.statistics)

@@ -31,7 +31,7 @@ from bridge.unity.side_channels import (
     StatsChannel,
 )
 
-__all__ = ["LinkOptions", "UnityLink"]
+__all__ = ["LinkOptions", "LinkTerms", "UnityLink"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -62,16 +62,30 @@ class LinkOptions:
     seed_offset: int = 0
 
 
+@dataclass(frozen=True)
+class LinkTerms:
+    """Everything that a link and its player agree on.
+
+    Attributes:
+        session: What is agreed on when the player connects.
+        options: How it is kept alive and what it is told.
+        state_size: Number of values of the global state; 0 if the scene sends none.
+    """
+
+    session: SessionOptions
+    options: LinkOptions
+    state_size: int = 0
+
+
 class UnityLink:
     """Talks with a player, and starts it again.
 
     Args:
         command: How to start the player; None waits for one that somebody else starts.
-        session: What is agreed on when it connects.
-        options: Everything else.
-        state_size: Number of values of the global state; 0 if the scene sends none.
+        terms: Everything else.
 
     Attributes:
+        terms: As given.
         parameters: Environment parameters; what is set is sent with the next message.
         stats: Statistics that the scene reports.
         identities: What the scene announced of its agents.
@@ -84,16 +98,14 @@ class UnityLink:
         UnityVersionError: It speaks another version of the protocol.
     """
 
-    def __init__(
-        self, command: PlayerCommand | None, session: SessionOptions, options: LinkOptions, state_size: int
-    ) -> None:
+    def __init__(self, command: PlayerCommand | None, terms: LinkTerms) -> None:
         self._command = command
-        self._session_options = session
-        self._options = options
+        self.terms = terms
+        self._options = terms.options
         self.stats = StatsChannel()
         self.parameters = EnvironmentParametersChannel()
         self.identities = RosterChannel()
-        self.states = GlobalStateChannel(session.num_areas, state_size)
+        self.states = GlobalStateChannel(terms.session.num_areas, terms.state_size)
         self._scenarios = ScenarioChannel()
         self._scenario: Mapping[str, Any] | None = None
         self._scenario_is_new = False
@@ -161,12 +173,12 @@ class UnityLink:
         engine = EngineConfigurationChannel()
         engine.set_configuration_parameters(time_scale=self._options.time_scale)
         for key, value in self._options.parameters.items():
-            _set_parameter(self.parameters, key, value, self._session_options.seed)
+            _set_parameter(self.parameters, key, value, self.terms.session.seed)
         analytics = DefaultTrainingAnalyticsSideChannel()
         analytics.environment_initialized()
         channels = [engine, self.parameters, self.stats, self.identities, self._scenarios, self.states, analytics]
         hub = SideChannelHub(channels, raise_handler_errors=self._options.raise_channel_errors)
-        return UnitySession(self._command, self._session_options, hub)
+        return UnitySession(self._command, self.terms.session, hub)
 
     def _open_again(self, error: Exception) -> None:
         """A new session in place of one that failed; bounded, with growing waits."""

@@ -1,44 +1,82 @@
-"""Finds out what a player looks like by starting it once."""
+"""Finds out what a player looks like by asking it, and keeps it where nobody can start it a second time.
+
+A build is started once to be asked, and again to be played with, so that every
+player of a run begins alike. A player that somebody else starts, in the Editor
+or by hand, is there only once: it stays connected, and the first roster of the
+same process that listens at its address gets it.
+"""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from bridge.errors import SpecMismatchError
 from bridge.specs import ObservationBlock, ObservationLayout, RoleSpec, WorldSpec
 from bridge.unity.behaviors import Behavior
-from bridge.unity.launch import PlayerCommand
-from bridge.unity.session import SessionOptions, UnitySession
-from bridge.unity.side_channels import SideChannelHub, StatsChannel
+from bridge.unity.decode import AgentBatch, PlayerOutput
+from bridge.unity.link import LinkTerms, UnityLink
 
-__all__ = ["announced_spec", "layout_of"]
+__all__ = ["AskedPlayer", "ask_player", "keep_asked", "layout_of", "take_asked"]
 
 
-def announced_spec(command: PlayerCommand | None, options: SessionOptions, slots: Mapping[str, int]) -> WorldSpec:
-    """The spec of a player that runs until its agents have asked for their first decisions.
+@dataclass(frozen=True, eq=False)
+class AskedPlayer:
+    """A connected player that has been asked what it looks like.
+
+    Attributes:
+        link: The link with it; its agents wait for their first actions.
+        spec: What it looks like, without what comes through side channels.
+        newest_agent_id: Largest agent id so far, -1 without agents.
+    """
+
+    link: UnityLink
+    spec: WorldSpec
+    newest_agent_id: int
+
+
+# Whoever keeps a player holds it; here it is only found, and it is let go together with its keeper.
+_kept: weakref.WeakValueDictionary[tuple[str, int], AskedPlayer] = weakref.WeakValueDictionary()
+
+
+def keep_asked(asked: AskedPlayer) -> None:
+    """Offer a player to the first roster that listens at its address, for as long as the caller holds ``asked``."""
+    session = asked.link.terms.session
+    _kept[session.host, session.port] = asked
+
+
+def take_asked(terms: LinkTerms) -> AskedPlayer | None:
+    """The player that is kept at an address; None without one, or if other things were agreed on with it.
+
+    A player that is not taken for that reason is made to quit: its address is needed.
+    """
+    asked = _kept.pop((terms.session.host, terms.session.port), None)
+    if asked is not None and asked.link.terms != terms:
+        asked.link.close()
+        return None
+    return asked
+
+
+def ask_player(link: UnityLink, slots: Mapping[str, int]) -> AskedPlayer:
+    """Let a player run until its agents have asked for their first decisions.
 
     Args:
-        command: How to start the player.
-        options: With one training area.
-        slots: Number of slots per role; a role that is missing gets one per agent of the first exchange.
+        link: A link that was just made.
+        slots: Number of slots per role; a role that is missing gets one per agent of the first exchange, or as many
+            as the fullest area has.
 
     Raises:
         SpecMismatchError: The player has no such role, or two teams of one role have different spaces.
-        UnityPlayerDiedError: The player cannot be started, or ended.
-        UnityTimeoutError: It did not connect or answer in time.
+        UnityPlayerDiedError: The player ended.
+        UnityTimeoutError: It did not answer in time.
         UnityProtocolError: It broke the protocol.
     """
-    session = UnitySession(command, options, SideChannelHub([StatsChannel()]))
-    try:
-        output = session.reset()
-    finally:
-        session.close()
-    ids: dict[str, set[int]] = {}
-    for name, batch in output.batches.items():
-        ids.setdefault(session.behaviors[name].role, set()).update(batch.agent_id.tolist())
+    output = link.reset(None)
+    counts = _agents_per_area(link, output)
     roles: dict[str, RoleSpec] = {}
-    for behavior in session.behaviors.values():
-        count = slots.get(behavior.role, len(ids[behavior.role]))
+    for behavior in link.behaviors.values():
+        count = slots.get(behavior.role, counts[behavior.role])
         role = RoleSpec(
             behavior.role,
             tuple(f"{behavior.role}_{slot}" for slot in range(count)),
@@ -51,7 +89,29 @@ def announced_spec(command: PlayerCommand | None, options: SessionOptions, slots
         raise SpecMismatchError(
             f"unity.slots: expected roles of the player ({', '.join(sorted(roles))}), got {', '.join(sorted(unknown))}."
         )
-    return WorldSpec(tuple(roles.values()))
+    newest = max((int(batch.agent_id.max()) for batch in output.batches.values()), default=-1)
+    return AskedPlayer(link, WorldSpec(tuple(roles.values())), newest)
+
+
+def _agents_per_area(link: UnityLink, output: PlayerOutput) -> dict[str, int]:
+    """Number of agents of each role in the area that has the most of them."""
+    num_areas = link.terms.session.num_areas
+    ids: dict[str, dict[int, set[int]]] = {}
+    for name, batch in output.batches.items():
+        areas = _areas_of(link, batch) if num_areas > 1 else [0] * len(batch)
+        of_role = ids.setdefault(link.behaviors[name].role, {})
+        for agent_id, area in zip(batch.agent_id.tolist(), areas, strict=True):
+            of_role.setdefault(area, set()).add(agent_id)
+    return {role: max(map(len, of_role.values())) for role, of_role in ids.items()}
+
+
+def _areas_of(link: UnityLink, batch: AgentBatch) -> list[int]:
+    """A number for the area of each entry: as announced, else its group."""
+    areas = []
+    for agent_id, group in zip(batch.agent_id.tolist(), batch.group_id.tolist(), strict=True):
+        identity = link.identities.identity(agent_id)
+        areas.append(-1 - group if identity is None else identity.area)
+    return areas
 
 
 def layout_of(behavior: Behavior) -> ObservationLayout:

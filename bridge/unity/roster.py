@@ -39,8 +39,9 @@ from bridge.unity.decode import AgentBatch, PlayerOutput
 from bridge.unity.encode import BehaviorActions
 from bridge.unity.figures import EpisodeFigures
 from bridge.unity.launch import PlayerCommand
-from bridge.unity.link import LinkOptions, UnityLink
+from bridge.unity.link import LinkOptions, LinkTerms, UnityLink
 from bridge.unity.lives import RoleLives
+from bridge.unity.probe import AskedPlayer
 from bridge.unity.rewards import GroupReward
 from bridge.unity.session import SessionOptions, UnitySession
 
@@ -80,6 +81,7 @@ class UnityRoster:
         session: Number of areas E, time limit, seed of Unity's own random numbers.
         options: Everything else.
         arrays: Where to write; allocated if None.
+        asked: A player that is connected already, on the terms of ``session`` and ``options``; closed with the roster.
 
     Raises:
         UnityPlayerDiedError: The player cannot be started, or ended before it was connected.
@@ -94,6 +96,7 @@ class UnityRoster:
         session: SessionOptions,
         options: RosterOptions,
         arrays: RosterArrays | None = None,
+        asked: AskedPlayer | None = None,
     ) -> None:
         self._spec = spec
         self._options = options
@@ -106,8 +109,10 @@ class UnityRoster:
         self._areas = AreaTable(session.num_areas)
         self._figures = EpisodeFigures(spec.metric_names, session.num_areas)
         self._was_reset = False
-        self._newest_id = -1
-        self._link = UnityLink(command, session, options.link, spec.state_size)
+        # Agents that have said something before the first reset may have rewards left over.
+        self._newest_id = -1 if asked is None else asked.newest_agent_id
+        terms = LinkTerms(session, options.link, spec.state_size)
+        self._link = UnityLink(command, terms) if asked is None else asked.link
 
     @property
     def spec(self) -> WorldSpec:
@@ -174,6 +179,9 @@ class UnityRoster:
             )
         if seed is None and not self._was_reset:
             raise CallOrderError("UnityRoster.reset: expected a seed at the first reset, got none.")
+        if not self._was_reset:
+            for behavior in self._link.behaviors.values():  # of a player that was asked before
+                require_role(behavior, self._spec.role(behavior.role))
         for lives in self._lives.values():
             lives.begin_reset(self._newest_id, forget_slots=seed is not None)
         self._arrays.episode_over[:] = False

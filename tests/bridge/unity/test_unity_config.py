@@ -110,12 +110,12 @@ def first(value: float) -> dict[str, Any]:
     return {**agent(value), "behaviors": BEHAVIORS}
 
 
-def test_world_asks_a_player_that_is_attached_and_then_plays_with_the_next(
+def test_world_asks_a_player_that_is_attached_for_what_no_scenario_says(
     tmp_path: Path, live_player: Callable[..., int]
 ) -> None:
     port = live_player([first(1.0)])
     opened = world(tmp_path, player="attach", port=port, state_size=3, statistics=["speed"], restarts=0)
-    spec = opened.spec  # the player has gone when it has told
+    spec = opened.spec
     assert [role.name for role in spec.roles] == ["AGV"]
     assert (spec.state_size, spec.metric_names) == (3, ("speed",))
 
