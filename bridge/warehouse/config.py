@@ -14,7 +14,15 @@ from pydantic import Field, model_validator
 from bridge.warehouse.config_communication import CommunicationConfig, MessagesBlock
 from bridge.warehouse.config_monitoring import DeadlockConfig, MetricsConfig
 from bridge.warehouse.config_randomisation import RandomisationConfig
-from bridge.warehouse.config_work import BatteryConfig, Cell, ChargingConfig, ServiceConfig, TaskConfig, TransportConfig
+from bridge.warehouse.config_work import (
+    BatteryConfig,
+    Cell,
+    ChargingConfig,
+    LoadConfig,
+    ServiceConfig,
+    TaskConfig,
+    TransportConfig,
+)
 from bridge.warehouse.section import Section
 
 __all__ = [
@@ -29,6 +37,7 @@ __all__ = [
     "HistoryBlock",
     "LayoutConfig",
     "LidarBlock",
+    "LoadConfig",
     "NeighboursBlock",
     "PathBlock",
     "PositionBlock",
@@ -67,6 +76,7 @@ class RoleConfig(Section):
     role: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=32, description="Name of the role, e.g. carrier.")
     count: int = Field(ge=1, le=10_000, description="Number of robots.")
     radius_m: float = Field(0.35, gt=0, le=10, description="Radius of the circular footprint in m.")
+    payload_kg: float | None = Field(None, gt=0, description="Heaviest load that it can carry in kg; null: any.")
     battery: BatteryConfig = Field(default_factory=BatteryConfig, description="Battery of each robot.")
 
 

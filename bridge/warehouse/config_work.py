@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from bridge.warehouse.section import Section
 
-__all__ = ["BatteryConfig", "Cell", "ChargingConfig", "ServiceConfig", "TaskConfig", "TransportConfig"]
+__all__ = ["BatteryConfig", "Cell", "ChargingConfig", "LoadConfig", "ServiceConfig", "TaskConfig", "TransportConfig"]
 
 
 class ChargingConfig(Section):
@@ -73,6 +73,20 @@ class TransportConfig(Section):
     )
     delivery: Cell = Field(description="Cell [row, column] where it is brought.")
     release_s: float = Field(0.0, ge=0, description="Time of the episode at which it arrives in s.")
+    load_kg: float = Field(0.0, ge=0, description="Mass of its load in kg.")
+
+
+class LoadConfig(Section):
+    """What the loads of drawn tasks weigh: a robot is given those alone that its `payload_kg` allows."""
+
+    min_kg: float = Field(0.0, ge=0, description="Smallest mass in kg; each is drawn uniformly.")
+    max_kg: float = Field(gt=0, description="Largest mass in kg.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min_kg > self.max_kg:
+            raise ValueError(f"expected min_kg <= max_kg, got min_kg={self.min_kg} > max_kg={self.max_kg}.")
+        return self
 
 
 class TaskConfig(Section):
@@ -104,6 +118,7 @@ class TaskConfig(Section):
         description="nearest: an idle robot takes the task with the nearest pick-up; fifo: the oldest task goes to "
         "the nearest idle robot.",
     )
+    load: LoadConfig | None = Field(None, description="Masses of the loads of drawn tasks; null: they weigh nothing.")
     service: ServiceConfig | None = Field(
         None, description="Time that stations take; null: none, and any number of robots at once."
     )
@@ -117,7 +132,19 @@ class TaskConfig(Section):
             )
         if self.arrival == "list" and self.errands != 1:
             raise ValueError(f"expected errands 1 with arrival 'list', got {self.errands}. State pickups instead.")
+        if self.arrival == "list" and self.load is not None:
+            raise ValueError("expected no load with arrival 'list', got one. State load_kg of the transports instead.")
         return self
+
+    @property
+    def has_loads(self) -> bool:
+        """Some load weighs something."""
+        return self.heaviest_kg > 0.0
+
+    @property
+    def heaviest_kg(self) -> float:
+        """Mass of the heaviest load that there can be in kg."""
+        return max([self.load.max_kg if self.load else 0.0, *(task.load_kg for task in self.transports)])
 
     @property
     def has_errands(self) -> bool:

@@ -11,6 +11,7 @@ from bridge.warehouse.contact_watch import NEAR_MISS_METRICS, STOP_METRICS, Near
 from bridge.warehouse.disturbances import AbsentRobots, ExecutionDelays, LateActions, SlipperyFloor
 from bridge.warehouse.errands import Errands
 from bridge.warehouse.feature import Feature, Parts
+from bridge.warehouse.loads import LOAD_METRICS, LoadCounter
 from bridge.warehouse.memory_blocks import History, Position
 from bridge.warehouse.sensor_noise import SensorNoise
 from bridge.warehouse.service import SERVICE_METRICS, Service
@@ -23,6 +24,8 @@ __all__ = ["feature_metrics", "holds_robots", "make_features"]
 def feature_metrics(config: WarehouseConfig) -> tuple[MetricSpec, ...]:
     """The figures of the features that a scenario uses, in the order of :func:`make_features`."""
     metrics: tuple[MetricSpec, ...] = ()
+    if config.tasks.has_loads:
+        metrics += LOAD_METRICS
     if config.tasks.service is not None:
         metrics += SERVICE_METRICS
     if config.tasks.timeout_s is not None:
@@ -42,6 +45,8 @@ def make_features(parts: Parts) -> tuple[Feature, ...]:
     """The features that a scenario uses, in the order in which they act."""
     features: list[Feature] = []
     tasks = parts.config.tasks
+    if tasks.has_loads:
+        features.append(LoadCounter(parts))
     if tasks.service is not None:
         features.append(Service(parts, tasks.service))
     if tasks.has_errands:

@@ -23,6 +23,7 @@ from bridge.warehouse.jam_watch import JamWatch
 from bridge.warehouse.jams import Jams
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.lives import end_episodes, report_lives, show_lives
+from bridge.warehouse.loads import make_loads
 from bridge.warehouse.messages import Inbox
 from bridge.warehouse.metrics import (
     add_to_tally,
@@ -93,7 +94,7 @@ class WarehouseSimulator(RobotsView):
         anywhere = config.randomisation is not None and config.randomisation.start == "anywhere"
         self._start_floor = self._floor._replace(num_parking=0) if anywhere else self._floor
         self._traits = make_traits(config, self._step_s)
-        self._stream = make_stream(config.tasks, self._step_s, layout)
+        self._stream = make_stream(config.tasks, self._step_s, layout, make_loads(config))
         self._terms = make_terms(config.reward)
         drive = config.drive
         self._station_radius_m = float(drive.station_radius_m) if isinstance(drive, DifferentialDriveConfig) else -1.0

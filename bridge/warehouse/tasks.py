@@ -14,7 +14,8 @@ its kind. Order of events in a step, after the motion:
    not off duty, in slot order, takes the waiting task whose pick-up is nearest to it by the length of
    the shortest path; the older task among equals. A robot that gets none is
    sent to the nearest parking place that is no other robot's target, the
-   lowest cell among equals, and keeps it until it is given a task.
+   lowest cell among equals, and keeps it until it is given a task. Tasks whose load is
+   too heavy for a robot (``loads``) do not exist for it.
 
 With ``backlog``, tasks are drawn until ``open`` of them wait, before and after
 robots are sent. With ``poisson``, the number of arrivals in a step has the mean
@@ -34,6 +35,7 @@ from bridge.warehouse.config import TaskConfig
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.layout import Layout
+from bridge.warehouse.loads import NO_LOADS, Loads, can_carry
 from bridge.warehouse.random_streams import uniform
 from bridge.warehouse.transports import listed_deliveries, listed_pickups, listed_release_steps
 
@@ -72,6 +74,7 @@ class TaskStream(NamedTuple):
         pickups: (tasks,) int32, goals of listed tasks; empty unless tasks are listed.
         deliveries: (tasks,) int32, likewise.
         release_steps: (tasks,) int32, ascending, step in which each of them arrives.
+        loads: What loads weigh, and who can carry them.
     """
 
     open: int
@@ -80,9 +83,10 @@ class TaskStream(NamedTuple):
     pickups: Int32 = _NO_TASKS
     deliveries: Int32 = _NO_TASKS
     release_steps: Int32 = _NO_TASKS
+    loads: Loads = NO_LOADS
 
 
-def make_stream(tasks: TaskConfig, step_s: float, layout: Layout) -> TaskStream:
+def make_stream(tasks: TaskConfig, step_s: float, layout: Layout, loads: Loads = NO_LOADS) -> TaskStream:
     """The stream of a scenario whose steps last ``step_s``."""
     oldest_first = tasks.dispatch == "fifo"
     if tasks.arrival == "list":
@@ -93,9 +97,10 @@ def make_stream(tasks: TaskConfig, step_s: float, layout: Layout) -> TaskStream:
             pickups=np.ascontiguousarray(listed_pickups(tasks, layout)[:, 0]),
             deliveries=listed_deliveries(tasks, layout),
             release_steps=listed_release_steps(tasks, step_s),
+            loads=loads,
         )
     mean = tasks.rate_per_h * step_s / 3600.0 if tasks.arrival == "poisson" else -1.0
-    return TaskStream(tasks.open, float(mean), oldest_first)
+    return TaskStream(tasks.open, float(mean), oldest_first, loads=loads)
 
 
 @lean_kernel
@@ -226,8 +231,11 @@ def dispatch(
             _give_oldest_first(floor, fleet, pool, stream, task_keys[env], env, steps[env])
         for robot in range(num_robots):
             if fleet.alive[env, robot] and fleet.pickup[env, robot] < 0:
+                task = -1
                 if pool.num_waiting[env] > 0 and fleet.off_duty[env, robot] == 0:
-                    _take(fleet, pool, env, robot, _nearest_task(floor, fleet, pool, env, robot))
+                    task = _nearest_task(floor, fleet, pool, stream.loads, task_keys[env], env, robot)
+                if task >= 0:
+                    _take(fleet, pool, env, robot, task)
                     if stream.mean < 0.0:
                         _add_tasks(floor, pool, task_keys[env], env, stream.open - pool.num_waiting[env], steps[env])
                 elif fleet.goal[env, robot] < 0:
@@ -309,35 +317,54 @@ def _release_tasks(stream: TaskStream, pool: TaskPool, env: int, step: int) -> N
 def _give_oldest_first(
     floor: Floor, fleet: Fleet, pool: TaskPool, stream: TaskStream, key: np.uint64, env: int, step: int
 ) -> None:
-    """Task after task, the oldest first, to the free robot with the shortest way; the lower slot among equals."""
-    while pool.num_waiting[env] > 0:
-        oldest = 0
-        for slot in range(1, pool.num_waiting[env]):
-            if pool.number[env, slot] < pool.number[env, oldest]:
+    """Task after task, the oldest first, to the free robot with the shortest way; the lower slot among equals.
+
+    A task that no free robot can carry is passed over.
+    """
+    limited = len(stream.loads.payload_kg) > 0
+    passed = -1
+    while True:
+        oldest = -1
+        for slot in range(pool.num_waiting[env]):
+            number = pool.number[env, slot]
+            if number > passed and (oldest < 0 or number < pool.number[env, oldest]):
                 oldest = slot
-        best = -1
+        if oldest < 0:
+            break
+        best, is_any_free = -1, False
         best_length = np.int64(1) << 62
         for robot in range(fleet.cell.shape[1]):
             if fleet.alive[env, robot] and fleet.pickup[env, robot] < 0 and fleet.off_duty[env, robot] == 0:
+                is_any_free = True
                 length = np.int64(floor.routes[pool.pickup[env, oldest], fleet.cell[env, robot]]) >> 4
-                if length < best_length:
+                number = int(pool.number[env, oldest])
+                if length < best_length and (not limited or can_carry(stream.loads, key, robot, number)):
                     best, best_length = robot, length
-        if best < 0:
+        if not is_any_free:
             break
+        if best < 0:
+            passed = int(pool.number[env, oldest])
+            continue
         _take(fleet, pool, env, best, oldest)
         if stream.mean < 0.0:
             _add_tasks(floor, pool, key, env, stream.open - pool.num_waiting[env], step)
 
 
 @kernel_part
-def _nearest_task(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: int) -> int:
+def _nearest_task(
+    floor: Floor, fleet: Fleet, pool: TaskPool, loads: Loads, key: np.uint64, env: int, robot: int
+) -> int:
+    """The waiting task with the nearest pick-up that the robot can carry; -1 for none."""
+    limited = len(loads.payload_kg) > 0
     cell = fleet.cell[env, robot]
-    best = 0
+    best = -1
     best_length = np.int64(1) << 62
     for slot in range(pool.num_waiting[env]):
         length = np.int64(floor.routes[pool.pickup[env, slot], cell]) >> 4
         older = length == best_length and pool.number[env, slot] < pool.number[env, best]
         if length < best_length or older:
+            if limited and not can_carry(loads, key, robot, int(pool.number[env, slot])):
+                continue
             best, best_length = slot, length
     return best
 

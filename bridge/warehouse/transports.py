@@ -9,7 +9,7 @@ from bridge.warehouse.config import TaskConfig, TransportConfig
 from bridge.warehouse.floor import goal_cells
 from bridge.warehouse.layout import Layout
 
-__all__ = ["listed_deliveries", "listed_pickups", "listed_release_steps", "pool_size"]
+__all__ = ["listed_deliveries", "listed_loads", "listed_pickups", "listed_release_steps", "pool_size"]
 
 Int32 = NDArray[np.int32]
 
@@ -35,6 +35,11 @@ def listed_deliveries(tasks: TaskConfig, layout: Layout) -> Int32:
 def listed_release_steps(tasks: TaskConfig, step_s: float) -> Int32:
     """(tasks,) int32, ascending: the step at whose beginning each task arrives."""
     return np.array([np.ceil(task.release_s / step_s - 1e-9) for task in _in_order(tasks)], np.int32)
+
+
+def listed_loads(tasks: TaskConfig) -> NDArray[np.float64]:
+    """(tasks,) float64, masses of the loads in kg."""
+    return np.array([task.load_kg for task in _in_order(tasks)], np.float64)
 
 
 def pool_size(tasks: TaskConfig) -> int:

@@ -30,6 +30,7 @@ def check_warehouse(config: WarehouseConfig, layout: Layout, where: str) -> None
     faults = [*_station_faults(layout), *_reach_faults(layout), *_start_faults(config, layout)]
     faults += _charger_faults(config, layout)
     faults += _transport_faults(config, layout)
+    faults += _load_faults(config)
     if isinstance(config.drive, DifferentialDriveConfig):
         faults += _drive_faults(config, config.drive, layout)
     if faults:
@@ -117,6 +118,25 @@ def _transport_faults(config: WarehouseConfig, layout: Layout) -> Iterator[str]:
                     f"tasks.transports[{index}].{key}: expected the row and column of a {kind}, got "
                     f"[{row}, {column}]. The first {kind} is at {_listed(layout, stations[:1]) or 'none'}."
                 )
+
+
+def _load_faults(config: WarehouseConfig) -> Iterator[str]:
+    """Some role can carry the heaviest load."""
+    payloads = [role.payload_kg for role in config.fleet]
+    strongest = max((payload for payload in payloads if payload is not None), default=None)
+    if strongest is None or None in payloads or config.tasks.heaviest_kg <= strongest:
+        return
+    if config.tasks.load is not None:
+        yield (
+            f"tasks.load.max_kg: expected at most the largest payload of the fleet, {strongest:g} kg, got "
+            f"{config.tasks.load.max_kg:g}. Nobody could carry it."
+        )
+    for index, task in enumerate(config.tasks.transports):
+        if task.load_kg > strongest:
+            yield (
+                f"tasks.transports[{index}].load_kg: expected at most the largest payload of the fleet, "
+                f"{strongest:g} kg, got {task.load_kg:g}. Nobody could carry it."
+            )
 
 
 def _drive_faults(config: WarehouseConfig, drive: DifferentialDriveConfig, layout: Layout) -> Iterator[str]:
