@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from bridge.errors import SpecMismatchError, UnityProtocolError
-from bridge.specs import ActionSpec, RoleSpec
+from bridge.specs import ActionSpec, ObservationLayout, RoleSpec
 from bridge.unity import mlagents_types as mlagents
 from bridge.unity.images import MAX_MAPPED_CHANNELS
 from bridge.unity.messages import COMPRESSION_PNG
@@ -134,9 +134,15 @@ def require_role(behavior: Behavior, role: RoleSpec) -> None:
     where = f"UnityRoster: behavior {behavior.name!r}"
     # A layout that was asked from a player names its sensors; it says no more than they do.
     asked = {block.name for block in role.observation.blocks}
-    for sensor in behavior.sensors:
+    for index, sensor in enumerate(behavior.sensors):
         match = LAYOUT_SENSOR.fullmatch(sensor.name)
-        if match is not None and sensor.name not in asked and match[1] != role.observation.digest:
+        if match is None or sensor.name in asked:
+            continue
+        # A sensor beside others may carry the layout alone.
+        own = ObservationLayout(
+            tuple(replace(block, sensor=0) for block in role.observation.blocks if block.sensor == index)
+        )
+        if match[1] not in (role.observation.digest, own.digest):
             raise SpecMismatchError(
                 f"{where}: expected the observation layout {role.observation.digest} (agv-bridge scenarios show), "
                 f"got {match[1]}. The player runs another scenario, or another version of it."

@@ -71,6 +71,10 @@ class WarehouseSimulator(RobotsView):
         arrays: Where to write, as in ``bridge.roster.array_shapes``; allocated if None.
         respawn: False keeps robots that left off the floor until the next episode, whatever the
             contact rule says; PettingZoo's own rules demand that.
+
+    Attributes:
+        on_episode_end: Called with the environments whose episodes end in a step, (E,) bool, while
+            everything still is as it was at their end; for who wants to draw it. None by default.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class WarehouseSimulator(RobotsView):
         arrays: RosterArrays | None = None,
         respawn: bool = True,
     ) -> None:
+        self.on_episode_end: Callable[[Bool], None] | None = None
         self._config, self._layout = config, layout
         self._spec = warehouse_spec(config, layout)
         self._arrays = RosterArrays.allocate(self._spec, num_envs) if arrays is None else arrays
@@ -248,6 +253,8 @@ class WarehouseSimulator(RobotsView):
         if num_over:
             over = self._arrays.episode_over
             self._report_episodes(over)
+            if self.on_episode_end is not None:
+                self.on_episode_end(over)
             self._arrays.episode[over] += 1
             self._begin_episodes(over)
         self._show_all()

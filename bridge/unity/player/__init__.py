@@ -5,12 +5,13 @@ a gRPC client that connects to the trainer, announces its behaviors, sends what
 its agents see and lets them act on the answers. Whatever works with it works,
 as far as the protocol goes, with a Unity scene.
 
-    options                -> what stands on the command line
+    options, camera_options -> what stands on the command line
     session, communicator  -> a player from start to exit code; its end of the wire
     academy                -> the order of operations inside one simulation step
     agents                 -> lives, ids, rewards and actions of one role
     scene                  -> what the options make of a scenario: sensors and requests
     sensors, camera        -> observations as messages
+    observed               -> the layout of all that an agent observes
     requests               -> when agents ask for decisions
     encoding               -> protocol messages of agents, and back
     agent_bytes, action_bytes, envelope -> compiled for all agents at once, and what is around them

@@ -175,7 +175,7 @@ class Academy:
         self._step_count = 0
         self._episode_steps[:] = 0
         self._roster.reset(seed)
-        self._scene.new_frame()
+        self._scene.reset()
         for agents in self._agents:
             agents.on_reset()
         self._reports.reset(len(self._episode_steps), seed)

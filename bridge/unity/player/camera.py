@@ -1,17 +1,21 @@
-"""A visual sensor: the floor from above, around each robot.
+"""Visual sensors: the floor from above, around each robot.
 
-The picture of an area is drawn once per step and cut out for every robot. It
-is never turned: up is the top of the layout.
+The picture of an area is drawn once per step and cut out for every robot and
+camera. It is never turned: up is the top of the layout.
 
-One deviation from the C# package: the simulator has begun the next episode
-when a life that was cut is reported, so the picture of a terminal info is the
-one of the agent's last decision. A life that never asked shows black.
+A terminal info shows the floor as it was when the life ended. A robot that has
+left the floor is not on it any more; its picture is taken from where it was.
+
+Several pictures in one observation are those of the last decisions, as the C#
+package's ``StackingSensor`` keeps them: oldest first, black before the first.
 """
 
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any, Final
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,52 +23,88 @@ from PIL import Image
 
 from bridge.unity.messages import COMPRESSION_PNG, Observation
 from bridge.unity.player.agent_bytes import SensorMessages
-from bridge.unity.player.options import VisualOptions
-from bridge.unity.player.sensors import SensorRows, float_head
+from bridge.unity.player.camera_options import CameraOptions
+from bridge.unity.player.sensors import SensorRows, float_head, float_messages
 from bridge.warehouse.render import render_floor
 
 if TYPE_CHECKING:
     from bridge.warehouse.simulator import WarehouseSimulator
 
-__all__ = ["CAMERA_SENSOR", "CELL_PX", "CameraSensor", "TopView"]
-
-CAMERA_SENSOR: Final = "camera_top"
+__all__ = ["CELL_PX", "CameraSensor", "TopView"]
 
 CELL_PX: Final = 4
 """Edge of a cell in pixels."""
 
 _NONE, _TRANSLATIONAL_EQUIVARIANCE = 1, 2
-_CHANNELS: Final = 3
+_RGB: Final = 3
+
+Picture = NDArray[np.uint8]
+
+
+class _LastFrame(NamedTuple):
+    """How an area looked when its episode ended: (H, W, 3) uint8, and (N, 2) float64, where its robots were."""
+
+    floor: Picture
+    places_m: NDArray[np.float64]
 
 
 class TopView:
-    """Pictures of all areas, shared by the roles; each area is drawn at most once per frame.
+    """Pictures of all areas, shared by roles and cameras; each area is drawn at most once per frame.
 
     Args:
-        simulator: The running warehouse.
-        options: Size of the pictures.
+        simulator: The running warehouse; told to let episodes be seen when they end.
+        cameras: What is cut out.
     """
 
-    def __init__(self, simulator: WarehouseSimulator, options: VisualOptions) -> None:
+    def __init__(self, simulator: WarehouseSimulator, cameras: Sequence[CameraOptions]) -> None:
         self._simulator = simulator
-        self._width, self._height = options.width, options.height
-        self._areas: dict[int, NDArray[np.uint8]] = {}
+        # Black around the floor, as much as any camera can see of it.
+        self._margin_px = max(max(camera.width, camera.height) for camera in cameras)
+        self._floors: dict[int, Picture] = {}
+        self._ending: dict[int, _LastFrame] = {}
+        self._ended: dict[int, _LastFrame] = {}
+        self._places_m = self._places_before_m = simulator.positions_m
+        simulator.on_episode_end = self._keep
 
     def new_frame(self) -> None:
         """The simulator has moved on."""
-        self._areas.clear()
+        self._floors.clear()
+        self._ended, self._ending = self._ending, {}
+        self._places_before_m, self._places_m = self._places_m, self._simulator.positions_m
 
-    def around(self, area: int, robot: int) -> NDArray[np.uint8]:
+    def around(self, area: int, robot: int, camera: CameraOptions) -> Picture:
         """(height, width, 3) uint8 with the robot in the middle; black outside of the floor."""
-        if area not in self._areas:
-            floor = render_floor(self._simulator, area, CELL_PX)
-            self._areas[area] = np.pad(floor, ((self._height, self._height), (self._width, self._width), (0, 0)))
+        return self._cut(self._floor(area), self._places_m[area, robot], camera)
+
+    def final(self, area: int, robot: int, camera: CameraOptions) -> Picture:
+        """The same for a robot whose life ended in this frame, as it was then."""
+        if area in self._ended:
+            return self._cut(self._ended[area].floor, self._ended[area].places_m[robot], camera)
+        # A robot that came back in the same step is elsewhere by now.
+        is_back = self._simulator.alive[area, robot]
+        places_m = self._places_before_m if is_back else self._places_m
+        return self._cut(self._floor(area), places_m[area, robot], camera)
+
+    def _keep(self, over: NDArray[np.bool_]) -> None:
+        places_m = self._simulator.positions_m
+        for area in np.flatnonzero(over).tolist():
+            self._ending[area] = _LastFrame(self._drawn(area), places_m[area])
+
+    def _floor(self, area: int) -> Picture:
+        if area not in self._floors:
+            self._floors[area] = self._drawn(area)
+        return self._floors[area]
+
+    def _drawn(self, area: int) -> Picture:
+        margin = (self._margin_px, self._margin_px)
+        return np.pad(render_floor(self._simulator, area, CELL_PX), (margin, margin, (0, 0)))
+
+    def _cut(self, floor: Picture, place_m: NDArray[np.float64], camera: CameraOptions) -> Picture:
         layout = self._simulator.layout
-        x, y = self._simulator.positions_m[area, robot] * (CELL_PX / layout.cell_size_m)
-        # The black edge is one picture wide, so the middle is half a picture inside of the window's corner.
-        top = round(layout.height * CELL_PX - float(y)) + self._height - self._height // 2
-        left = round(float(x)) + self._width - self._width // 2
-        return self._areas[area][top : top + self._height, left : left + self._width]
+        x, y = place_m * (CELL_PX / layout.cell_size_m)
+        top = round(layout.height * CELL_PX - float(y)) + self._margin_px - camera.height // 2
+        left = round(float(x)) + self._margin_px - camera.width // 2
+        return floor[top : top + camera.height, left : left + camera.width]
 
 
 class CameraSensor:
@@ -73,47 +113,64 @@ class CameraSensor:
     Args:
         view: Where pictures come from.
         first_robot: The role's first robot on the simulator's robot axis.
-        options: Size and compression.
+        camera: Size, channels and compression.
         channels_first: Channel, row, column instead of row, column, channel.
     """
 
-    def __init__(self, view: TopView, first_robot: int, options: VisualOptions, channels_first: bool) -> None:
-        self.name = CAMERA_SENSOR
+    def __init__(self, view: TopView, first_robot: int, camera: CameraOptions, channels_first: bool) -> None:
+        self.name = camera.name
         self._view = view
         self._first_robot = first_robot
-        self._options = options
+        self._camera = camera
         self._channels_first = channels_first
-        self._last: dict[tuple[int, int], bytes] = {}
-        shape = [options.height, options.width]
+        self._shape = list(camera.shape(channels_first))
         properties = [_TRANSLATIONAL_EQUIVARIANCE] * 2
-        self._shape = [_CHANNELS, *shape] if channels_first else [*shape, _CHANNELS]
         self._properties = [_NONE, *properties] if channels_first else [*properties, _NONE]
-        self._head = float_head(self.name, self._shape, self._properties)
-        self._black = self._message(np.zeros((options.height, options.width, _CHANNELS), np.uint8))
+        self._head = np.frombuffer(float_head(self.name, self._shape, self._properties), np.uint8)
+        black = self._frame(np.zeros((camera.height, camera.width, _RGB), np.uint8))
+        self._empty = (black,) * camera.stack
+        self._frames: dict[tuple[int, int], tuple[Any, ...]] = {}
+
+    def restart(self) -> None:
+        """Forget the pictures of all agents: new episodes begin."""
+        self._frames.clear()
 
     def encode(self, rows: SensorRows) -> SensorMessages:
         """See :class:`bridge.unity.player.sensors.Sensor`."""
-        agents = list(zip(rows.areas.tolist(), rows.slots.tolist(), strict=True))
-        if rows.final:
-            return SensorMessages.joined([self._last.pop(agent, self._black) for agent in agents])
-        for area, slot in agents:
-            self._last[area, slot] = self._message(self._view.around(area, self._first_robot + slot))
-        return SensorMessages.joined([self._last[agent] for agent in agents])
+        seen = []
+        for agent in zip(rows.areas.tolist(), rows.slots.tolist(), strict=True):
+            area, slot = agent
+            look = self._view.final if rows.final else self._view.around
+            newest = self._frame(look(area, self._first_robot + slot, self._camera))
+            frames = (*self._frames.pop(agent, self._empty)[1:], newest)
+            seen.append(frames)
+            if not rows.final and len(frames) > 1:
+                self._frames[agent] = frames
+        if self._camera.png:
+            return SensorMessages.joined([self._compressed(frames) for frames in seen])
+        axis = 0 if self._channels_first else -1
+        values = [np.concatenate(frames, axis).ravel() for frames in seen]
+        return float_messages(self._head, np.array(values, np.float32).reshape(len(seen), math.prod(self._shape)))
 
-    def _message(self, picture: NDArray[np.uint8]) -> bytes:
-        if self._options.png:
-            return self._compressed(picture)
-        # (H, W, 3) -> (3, H, W)
-        values = picture.transpose(2, 0, 1) if self._channels_first else picture
-        return self._head + (values.astype("<f4") / np.float32(255)).astype("<f4").tobytes()
+    def _frame(self, picture: Picture) -> Any:
+        """One picture: a PNG, or float32 in [0, 1] of the order of the sensor."""
+        if self._camera.png:
+            # Always in colour, as the C# package sends it: grey is what the trainer makes of it.
+            encoded = io.BytesIO()
+            Image.fromarray(picture).save(encoded, "PNG", compress_level=1)
+            return encoded.getvalue()
+        values = picture.astype(np.float32) / np.float32(255)
+        if self._camera.grey:
+            values = values.mean(axis=-1, dtype=np.float32, keepdims=True)
+        # (H, W, C) -> (C, H, W)
+        return values.transpose(2, 0, 1) if self._channels_first else values
 
-    def _compressed(self, picture: NDArray[np.uint8]) -> bytes:
-        encoded = io.BytesIO()
-        Image.fromarray(picture).save(encoded, "PNG", compress_level=1)
+    def _compressed(self, frames: Sequence[bytes]) -> bytes:
         message: Any = Observation(
             shape=self._shape,
             compression_type=COMPRESSION_PNG,
-            compressed_data=encoded.getvalue(),
+            compressed_data=b"".join(frames),
+            compressed_channel_mapping=self._camera.channel_mapping,
             dimension_properties=self._properties,
             name=self.name,
         )

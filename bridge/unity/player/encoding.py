@@ -15,7 +15,7 @@ from bridge.specs import RoleSpec
 from bridge.unity.messages import ActionSpecProto, BrainParameters, ListAgentAction
 from bridge.unity.player.action_bytes import BAD_CONTINUOUS, FEWER_AGENTS, MALFORMED, read_actions
 from bridge.unity.player.agent_bytes import AgentColumns, agents_to_bytes
-from bridge.unity.player.sensors import Sensor, SensorRows
+from bridge.unity.player.sensors import Sensor, SensorRows, sensor_order
 
 __all__ = ["AgentInfos", "RoleEncoder"]
 
@@ -53,7 +53,7 @@ class RoleEncoder:
 
     def __init__(self, role: RoleSpec, sensors: Sequence[Sensor]) -> None:
         self.behavior_name = f"{role.name}?team=0"
-        self._sensors = sorted(sensors, key=lambda sensor: sensor.name)
+        self._sensors = sorted(sensors, key=lambda sensor: sensor_order(sensor.name))
         self._action = role.action
 
     def brain_parameters(self) -> Any:

@@ -16,9 +16,10 @@ from uuid import UUID
 
 from bridge.errors import AgvBridgeError
 from bridge.unity.messages import API_VERSION
+from bridge.unity.player.camera_options import CameraOptions, parse_cameras
 from bridge.unity.player.faults import Fault, parse_fault
 
-__all__ = ["PACKAGE_VERSION", "USAGE", "PlayerOptions", "VisualOptions", "parse_options", "without_options"]
+__all__ = ["PACKAGE_VERSION", "USAGE", "PlayerOptions", "parse_options", "without_options"]
 
 PACKAGE_VERSION = "3.0.0"
 """Version of the C# package whose behaviour the player follows."""
@@ -34,24 +35,15 @@ The built-in simulator behind the ML-Agents protocol, started like a Unity build
   -logFile FILE             where the log goes; standard output by default
   --num-areas N             training areas; as many as the trainer wants by default
   --decision-period N       steps between two decisions; --on-demand: only when needed
-  --group-reward SHARE      --despawn-as KIND   --late ROLE@STEP   --visual WxH[:png|raw]
+  --group-reward SHARE      --despawn-as KIND   --late ROLE@STEP
+  --visual WxH[:png|raw][:grey][:xN],...        pictures of the floor around each robot
   --buffer-neighbours N     --goal-signal BLOCK --announce roster,state   --echo UUID
   --package-version V       --communication-version V   --fault KIND@EXCHANGE
 
 docs/headless_player.md explains each option. Unknown arguments are ignored, as a build does.
 """
 
-_MAX_PIXELS = 512
 _FLAGS = ("-nographics", "-batchmode")
-
-
-@dataclass(frozen=True)
-class VisualOptions:
-    """A camera's picture: size in pixels, and whether it travels as PNG or as plain floats."""
-
-    width: int
-    height: int
-    png: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,7 +63,7 @@ class PlayerOptions:
         despawn_as: How a robot that leaves the floor ends: ``disable`` gives it a new id when it comes
             back, ``end-episode`` leaves it its id.
         late: First simulation step, counted from the start, in which a role's agents are there.
-        visual: A picture of the floor around each robot, as one more sensor.
+        cameras: Pictures of the floor around each robot, as further sensors.
         buffer_neighbours: Number of robots in a buffer sensor of the nearest robots; 0 for no such sensor.
         goal_signal: Observation block that is sent once more as a goal signal, or None.
         announce: ``roster``: which robot each agent is; ``state``: the global state of each area; sent on
@@ -98,7 +90,7 @@ class PlayerOptions:
     group_reward: float = 0.0
     despawn_as: Literal["disable", "end-episode"] = "disable"
     late: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    visual: VisualOptions | None = None
+    cameras: tuple[CameraOptions, ...] = ()
     buffer_neighbours: int = 0
     goal_signal: str | None = None
     announce: frozenset[str] = frozenset()
@@ -141,7 +133,7 @@ def parse_options(arguments: Sequence[str]) -> PlayerOptions:
         group_reward=_share(values.get("--group-reward", "0")),
         despawn_as=_despawn(values.get("--despawn-as", "disable")),
         late=_late(values.get("--late")),
-        visual=_visual(values.get("--visual")),
+        cameras=parse_cameras(values["--visual"]) if "--visual" in values else (),
         buffer_neighbours=_at_least(1, values, "--buffer-neighbours") or 0,
         goal_signal=values.get("--goal-signal"),
         announce=_announced(values.get("--announce")),
@@ -271,16 +263,6 @@ def _despawn(text: str) -> Literal["disable", "end-episode"]:
     if text == "end-episode":
         return "end-episode"
     raise _refused("--despawn-as", "'disable' or 'end-episode'", text)
-
-
-def _visual(text: str | None) -> VisualOptions | None:
-    if text is None:
-        return None
-    match = re.fullmatch(r"([0-9]{1,4})x([0-9]{1,4})(?::(png|raw))?", text)
-    if match is None or not all(1 <= int(edge) <= _MAX_PIXELS for edge in (match[1], match[2])):
-        wanted = f"WIDTHxHEIGHT, WIDTHxHEIGHT:png or WIDTHxHEIGHT:raw with 1 to {_MAX_PIXELS} pixels an edge"
-        raise _refused("--visual", wanted, text)
-    return VisualOptions(int(match[1]), int(match[2]), png=match[3] != "raw")
 
 
 def _announced(text: str | None) -> frozenset[str]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bridge.errors import AgvBridgeError
 from bridge.roster import Roster
 from bridge.specs import ObservationLayout, RoleSpec, WorldSpec
+from bridge.unity.images import sends_channels_first
 from bridge.unity.player.camera import CameraSensor, TopView
-from bridge.unity.player.options import PlayerOptions
+from bridge.unity.player.observed import observed_layout
+from bridge.unity.player.options import PlayerOptions, parse_options
 from bridge.unity.player.requests import DecisionRequests, OnDemandRequests, PeriodicRequests
 from bridge.unity.player.sensors import NEIGHBOURS_BLOCK, Sensor, block_sensor, buffer_sensor, layout_sensor
 from bridge.warehouse.neighbours import NEIGHBOUR_FIELDS
@@ -16,9 +20,7 @@ from bridge.warehouse.neighbours import NEIGHBOUR_FIELDS
 if TYPE_CHECKING:
     from bridge.warehouse.simulator import WarehouseSimulator
 
-__all__ = ["Scene", "require_fitting"]
-
-_FIRST_CHANNELS_FIRST = 3  # major version of the C# package
+__all__ = ["Scene", "played_spec", "require_fitting"]
 
 
 class Scene:
@@ -35,7 +37,14 @@ class Scene:
     def __init__(self, roster: Roster, options: PlayerOptions) -> None:
         self._roster = roster
         self._options = options
-        self._view = None if options.visual is None else TopView(self._simulator, options.visual)
+        self._view = TopView(self._simulator, options.cameras) if options.cameras else None
+        self._cameras: list[CameraSensor] = []
+
+    def reset(self) -> None:
+        """All areas were reset; nothing is left of the episodes that ran."""
+        self.new_frame()
+        for camera in self._cameras:
+            camera.restart()
 
     def new_frame(self) -> None:
         """The simulator has moved on."""
@@ -50,9 +59,12 @@ class Scene:
             sensors.append(buffer_sensor(layout, options.buffer_neighbours))
         if options.goal_signal is not None:
             sensors.append(block_sensor(layout, options.goal_signal))
-        if options.visual is not None and self._view is not None:
+        if self._view is not None:
             first = self._simulator.role_slices[role.name].start
-            sensors.append(CameraSensor(self._view, first, options.visual, _channels_first(options.package_version)))
+            channels_first = sends_channels_first(options.package_version)
+            cameras = [CameraSensor(self._view, first, camera, channels_first) for camera in options.cameras]
+            self._cameras += cameras
+            sensors += cameras
         return sensors
 
     def requests(self, role: RoleSpec) -> DecisionRequests:
@@ -89,11 +101,28 @@ def require_fitting(options: PlayerOptions, world: str, spec: WorldSpec) -> None
         for name in named:
             if name not in roles:
                 raise AgvBridgeError(f"player: {option}: expected one of the roles {', '.join(roles)}, got {name!r}.")
-    for option, given in (("--on-demand", options.on_demand), ("--visual", options.visual is not None)):
+    for option, given in (("--on-demand", options.on_demand), ("--visual", bool(options.cameras))):
         if given and world != "warehouse":
             raise AgvBridgeError(f"player: {option}: expected a scenario with world 'warehouse', got {world!r}.")
     for role in spec.roles:
         _require_blocks(options, role.observation)
+
+
+def played_spec(spec: WorldSpec, world: str, arguments: Sequence[str]) -> WorldSpec:
+    """What a world looks like through a player with some arguments: its agents may have further sensors.
+
+    Args:
+        spec: What it looks like itself.
+        world: Its kind.
+        arguments: Of the player, without its scenario.
+
+    Raises:
+        AgvBridgeError: An argument is wrong, or does not fit the world.
+    """
+    options = parse_options(["--scenario", "", *arguments])
+    require_fitting(options, world, spec)
+    roles = [replace(role, observation=observed_layout(role.observation, options)) for role in spec.roles]
+    return replace(spec, roles=tuple(roles))
 
 
 def _require_blocks(options: PlayerOptions, layout: ObservationLayout) -> None:
@@ -107,8 +136,3 @@ def _require_blocks(options: PlayerOptions, layout: ObservationLayout) -> None:
                 f"player: --buffer-neighbours: expected at most the {seen} robots of the scenario's block "
                 f"'{NEIGHBOURS_BLOCK}', got {options.buffer_neighbours}. Raise the block's count."
             )
-
-
-def _channels_first(package_version: str) -> bool:
-    major = package_version.partition(".")[0]
-    return not major.isdecimal() or int(major) >= _FIRST_CHANNELS_FIRST

@@ -20,6 +20,7 @@ from bridge.warehouse.neighbours import NEIGHBOUR_FIELDS
 
 __all__ = [
     "BUFFER_SENSOR",
+    "GOAL_PREFIX",
     "NEIGHBOURS_BLOCK",
     "Sensor",
     "SensorRows",
@@ -28,12 +29,16 @@ __all__ = [
     "float_head",
     "float_messages",
     "layout_sensor",
+    "sensor_order",
 ]
 
 NEIGHBOURS_BLOCK: Final = "neighbours"
 """The observation block that a buffer sensor is made of."""
 
 BUFFER_SENSOR: Final = "buffer_neighbours"
+
+GOAL_PREFIX: Final = "goal_"
+"""A goal signal is named after its block, with this before it."""
 
 _DEFAULT, _GOAL_SIGNAL = 0, 1
 _DIMENSION_NONE: Final = 1
@@ -64,7 +69,7 @@ class Sensor(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, which decides the order of observations."""
+        """Its name, which decides the order of observations; see :func:`sensor_order`."""
         ...
 
     def encode(self, rows: SensorRows) -> SensorMessages:
@@ -85,6 +90,11 @@ class _FloatSensor:
         return float_messages(self._head, rows.observations[:, self._places])
 
 
+def sensor_order(name: str) -> str:
+    """Key by which sensors are sorted; as in the C# package, the case of letters does not count."""
+    return name.casefold()
+
+
 def layout_sensor(layout: ObservationLayout) -> Sensor:
     """A vector sensor with the whole observation, named after its layout."""
     name = f"agv_{layout.digest}"
@@ -98,7 +108,7 @@ def block_sensor(layout: ObservationLayout, block: str) -> Sensor:
         SpecMismatchError: There is no such block.
     """
     place = layout.slice_of(block)
-    name = f"goal_{block}"
+    name = f"{GOAL_PREFIX}{block}"
     return _FloatSensor(name, place, float_head(name, [place.stop - place.start], [_DIMENSION_NONE], _GOAL_SIGNAL))
 
 

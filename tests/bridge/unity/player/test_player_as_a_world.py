@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from bridge.errors import ScenarioError, UnityProtocolError
-from bridge.registry import open_world
+from bridge.registry import World, open_world
 from bridge.roster import Roster
 from bridge.scenario import load_scenario
 from bridge.specs import WorldSpec
@@ -118,3 +118,66 @@ def test_roster_says_what_is_wrong_when_the_player_breaks_the_protocol(
             unity.step()
     finally:
         unity.close()
+
+
+def sensing_world(folder: Path, scenario: Path, *arguments: str) -> World:
+    path = folder / "sensing.yaml"
+    section = {"player": "headless", "scenario": scenario.name, "timeout_s": 120, "arguments": arguments}
+    path.write_text(json.dumps({"schema": 1, "world": "unity", "unity": section}))
+    return open_world(load_scenario(path))
+
+
+def final_observations(world: World) -> list[np.ndarray]:
+    """What all robots see in two episodes, and when they end, without a move."""
+    unity, seen = world.roster(2), []
+    arrays = unity.arrays.roles["carrier"]
+    try:
+        unity.reset(5)
+        for _ in range(60):
+            arrays.discrete_actions[:] = 0
+            unity.step()
+            seen.append(arrays.observations.copy())
+            if unity.arrays.episode_over.any():
+                seen.append(arrays.final_observations.copy())
+        assert len(seen) == 62
+        return seen
+    finally:
+        unity.close()
+
+
+def test_world_of_the_headless_player_has_the_sensors_that_its_arguments_ask_for(
+    small_scenario: Path, tmp_path: Path
+) -> None:
+    """Stacked pictures as several PNGs with a mapping of their channels are those that travel as plain values."""
+    further = ("--buffer-neighbours", "2", "--goal-signal", "target")
+    compressed = sensing_world(tmp_path, small_scenario, "--visual", "14x10,12x12:grey:x3", *further)
+    plain = sensing_world(tmp_path, small_scenario, "--visual", "14x10:raw,12x12:grey:x3:raw", *further)
+    layout = compressed.spec.role("carrier").observation
+    own = open_world(load_scenario(small_scenario)).spec.role("carrier").observation
+    names = ["buffer_neighbours", "camera_top", "goal_target", "StackingSensor_size3_camera_top_2"]
+    assert layout.blocks[: len(own.blocks)] == own.blocks
+    assert [(block.name, block.sensor) for block in layout.blocks[len(own.blocks) :]] == [
+        (name, 1 + index) for index, name in enumerate(names)
+    ]
+    assert [layout.blocks[-index].shape for index in (4, 3, 1)] == [(2, 8), (3, 10, 14), (3, 12, 12)]
+    assert plain.spec.role("carrier").observation.digest == layout.digest
+    pictures = [layout.slice_of(names[1]), layout.slice_of(names[3])]
+    for mine, its in zip(final_observations(compressed), final_observations(plain), strict=True):
+        np.testing.assert_allclose(mine, its, atol=1e-6)
+        for place in pictures:
+            assert 0.0 <= mine[..., place].min() < mine[..., place].max() <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--visual", "0x8"], r"unity.arguments: player: --visual: expected WIDTHxHEIGHT"),
+        (["--buffer-neighbours", "9"], r"unity.arguments: player: --buffer-neighbours: expected at most the 4 robots"),
+        (["--goal-signal", "aim"], r"unity.arguments: observation layout: expected one of the blocks .* got 'aim'"),
+    ],
+)
+def test_world_of_the_headless_player_refuses_arguments_that_do_not_fit(
+    small_scenario: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        sensing_world(tmp_path, small_scenario, *arguments)

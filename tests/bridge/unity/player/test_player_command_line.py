@@ -12,8 +12,8 @@ import pytest
 
 from bridge.errors import AgvBridgeError, ScenarioError
 from bridge.unity.player import main, parse_options, write_build
+from bridge.unity.player.camera_options import CameraOptions
 from bridge.unity.player.faults import Fault
-from bridge.unity.player.options import VisualOptions
 
 SCENARIO = ["--scenario", "warehouse_small"]
 
@@ -53,9 +53,13 @@ def test_player_options_keep_an_option_that_lacks_its_value() -> None:
         ([*SCENARIO, "--group-reward", "nan"], r"--group-reward: expected a number from 0 to 1, got 'nan'"),
         ([*SCENARIO, "--group-reward", "half"], r"--group-reward: expected a number from 0 to 1, got 'half'"),
         ([*SCENARIO, "--despawn-as", "die"], r"--despawn-as: expected 'disable' or 'end-episode', got 'die'"),
-        ([*SCENARIO, "--visual", "20"], r"--visual: expected WIDTHxHEIGHT, .* 1 to 512 pixels an edge, got '20'"),
-        ([*SCENARIO, "--visual", "0x20"], r"--visual: expected WIDTHxHEIGHT, .* got '0x20'"),
-        ([*SCENARIO, "--visual", "20x20:jpg"], r"--visual: expected .* WIDTHxHEIGHT:raw .* got '20x20:jpg'"),
+        ([*SCENARIO, "--visual", "20"], r"--visual: expected WIDTHxHEIGHT with 1 to 512 pixels an edge .* got '20'"),
+        ([*SCENARIO, "--visual", "0x20"], r"--visual: expected WIDTHxHEIGHT .* got '0x20'"),
+        ([*SCENARIO, "--visual", "20x20:jpg"], r"--visual: expected .* any of :png, :raw, :grey .* got '20x20:jpg'"),
+        ([*SCENARIO, "--visual", "20x20:x1"], r"--visual: expected .* :x2 to :x16, .* got '20x20:x1'"),
+        ([*SCENARIO, "--visual", "20x20:x17"], r"--visual: expected .* :x2 to :x16, .* got '20x20:x17'"),
+        ([*SCENARIO, "--visual", "20x20:png:raw"], r"--visual: expected .* got '20x20:png:raw'"),
+        ([*SCENARIO, "--visual", "20x20,,8x8"], r"--visual: expected .* several of them with commas, got '20x20,,8x8'"),
         ([*SCENARIO, "--echo", "12"], r"--echo: expected the UUID of a side channel, got '12'"),
         ([*SCENARIO, "--num-areas", "two"], r"--num-areas: expected an integer >= 1, got 'two'"),
         ([*SCENARIO, "--first-env", "-1"], r"--first-env: expected an integer >= 0, got '-1'"),
@@ -83,15 +87,29 @@ def test_player_options_read_what_agents_are_like() -> None:
     assert (options.decision_period, options.role_periods) == (4, {"tugger": 5})
     assert options.late == {"carrier": 5, "tugger": 0}
     assert (options.group_reward, options.despawn_as) == (0.25, "end-episode")
-    assert options.visual == VisualOptions(40, 30, png=False)
+    assert options.cameras == (CameraOptions(40, 30, png=False),)
     assert (options.buffer_neighbours, options.goal_signal) == (3, "target")
     assert options.announce == {"roster", "state"}
     assert options.echo == UUID("11111111-2222-3333-4444-555555555555")
 
 
-@pytest.mark.parametrize("text", ["8x9", "8x9:png"])
-def test_player_options_send_pictures_as_png_by_default(text: str) -> None:
-    assert parse_options([*SCENARIO, "--visual", text]).visual == VisualOptions(8, 9, png=True)
+@pytest.mark.parametrize(
+    ("text", "cameras"),
+    [
+        ("8x9", [CameraOptions(8, 9)]),
+        ("8x9:png", [CameraOptions(8, 9)]),
+        ("8x9:grey:raw", [CameraOptions(8, 9, png=False, grey=True)]),
+        ("8x9:x4:grey,512x1:raw", [CameraOptions(8, 9, grey=True, stack=4), CameraOptions(512, 1, False, number=1)]),
+    ],
+)
+def test_player_options_read_cameras(text: str, cameras: list[CameraOptions]) -> None:
+    assert parse_options([*SCENARIO, "--visual", text]).cameras == tuple(cameras)
+
+
+def test_cameras_are_named_as_unity_names_their_sensors() -> None:
+    cameras = parse_options([*SCENARIO, "--visual", "8x9,8x9:x2,8x9"]).cameras
+    names = [camera.name for camera in cameras]
+    assert names == ["camera_top", "StackingSensor_size2_camera_top_2", "camera_top_3"]
 
 
 @pytest.mark.parametrize(
