@@ -54,6 +54,9 @@ def scenario_chance(seed: int, env: int, episode: int) -> float:
 
 
 def swap_seed(seed: int, episode: int) -> int:
-    """Seed of the episodes that begin with a change of scenario, in [2**62, 2**63): none that a user would give."""
+    """Seed of the episodes that begin with a change of scenario, in [2**47, 2**48): none that a user would give.
+
+    Larger ones could not be sent to a Unity player.
+    """
     drawn = np.random.SeedSequence(entropy=seed, spawn_key=(episode, _SWAP)).generate_state(1, np.uint64)[0]
-    return (1 << 62) | (int(drawn) >> 2)
+    return (1 << 47) | (int(drawn) >> 17)

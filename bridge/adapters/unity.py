@@ -8,19 +8,22 @@ are imported only then.
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import sys
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pettingzoo import ParallelEnv
 
-from bridge.errors import AgvBridgeError, ScenarioError, SpecMismatchError, UnityPlayerDiedError
+from bridge.errors import ScenarioError, SpecMismatchError, UnityPlayerDiedError
 from bridge.parallel_env import RosterParallelEnv
 from bridge.policy import PolicyFactory
-from bridge.registry import open_world
+from bridge.registry import World, open_world
 from bridge.roster import Roster, RosterArrays
 from bridge.scenario import Scenario, load_scenario, resolve_inside
 from bridge.specs import MetricSpec, WorldSpec
@@ -30,11 +33,18 @@ from bridge.unity.player_process import resolve_player
 if TYPE_CHECKING:
     from bridge.unity.launch import PlayerCommand
     from bridge.unity.link import LinkTerms
+    from bridge.unity.players import UnityPlayers
     from bridge.unity.probe import AskedPlayer
     from bridge.unity.roster import UnityRoster
     from bridge.unity.session import SessionOptions
+    from bridge.unity.swapping_players import SwappingPlayers
 
 __all__ = ["HEADLESS", "UnityConfig", "UnityWorld", "headless_twin"]
+
+_LOG = logging.getLogger(__name__)
+
+_OWN_OF_EACH = frozenset({"scenario", "log_folder"})
+"""Keys in which scenarios may differ that one player plays in turn."""
 
 _NO_BUILDS = (HEADLESS, EDITOR, ATTACH)
 
@@ -63,7 +73,7 @@ class UnityWorld:
         self._spec: WorldSpec | None = None
         self._asked: AskedPlayer | None = None
         if self._scenario is not None:
-            self._spec = self._with_channels(self._as_played(self._scenario))
+            self._spec = self._with_channels(open_world(self._scenario).spec)
 
     @property
     def spec(self) -> WorldSpec:
@@ -91,6 +101,9 @@ class UnityWorld:
             UnityTimeoutError: One did not connect in time.
             UnityProtocolError: One broke the protocol.
         """
+        return self._players(num_envs, first_env, arrays)
+
+    def _players(self, num_envs: int, first_env: int, arrays: RosterArrays | None) -> UnityRoster | UnityPlayers:
         areas = num_envs if self._config.areas is None else min(self._config.areas, num_envs)
         sizes = [min(areas, num_envs - start) for start in range(0, num_envs, areas)]
         if self._config.player == EDITOR and (len(sizes) > 1 or first_env > 0):
@@ -112,6 +125,33 @@ class UnityWorld:
             sizes,
             self._config.timeout_s,
         )
+
+    def with_processes_apart(self) -> Self:
+        """The same world with a player per environment; see :class:`bridge.swapped_roster.SharesProcesses`."""
+        if self._config.areas is not None and self._config.areas > 1:
+            raise ScenarioError(
+                f"unity.areas: expected 1 where several scenarios are played in turn, got {self._config.areas}. A "
+                "player resets all its areas together, but environments change their scenarios one by one."
+            )
+        apart = copy(self)
+        apart._config = self._config.model_copy(update={"areas": 1})
+        return apart
+
+    def swapping_envs(
+        self, worlds: Sequence[World], num_envs: int, first_env: int, arrays: RosterArrays
+    ) -> SwappingPlayers | None:
+        """A player per environment, which is sent scenarios; see :class:`bridge.swapped_roster.SharesProcesses`."""
+        players = [world for world in worlds if isinstance(world, UnityWorld)]
+        if len(players) < len(worlds):
+            return None
+        from bridge.unity.swapping_players import SwappingPlayers
+
+        try:
+            lead, documents = _swap_plan(players)
+        except ScenarioError as error:
+            _LOG.warning("there is a player for each scenario, because one cannot play all of them: %s", error)
+            return None
+        return SwappingPlayers(lead._players(num_envs, first_env, arrays), documents)
 
     @property
     def planners(self) -> dict[str, PolicyFactory]:
@@ -167,18 +207,6 @@ class UnityWorld:
         if size is None:
             size = spec.state_size if self._config.player == HEADLESS else 0
         return replace(spec, state_size=size, metrics=(*spec.metrics, *statistics))
-
-    def _as_played(self, scenario: Scenario) -> WorldSpec:
-        """The scenario's spec, and what the headless player's arguments add to the observations."""
-        spec = open_world(scenario).spec
-        if self._config.player != HEADLESS or not self._config.arguments:
-            return spec
-        from bridge.unity.player.scene import played_spec
-
-        try:
-            return played_spec(spec, scenario.world, self._config.arguments)
-        except AgvBridgeError as error:
-            raise ScenarioError(f"unity.arguments: {error}") from error
 
     def _command_prefix(self, folder: Path) -> tuple[str, ...]:
         if not self._config.is_launched:
@@ -243,6 +271,39 @@ class UnityWorld:
             host=self._config.listen,
             port=self._config.port_of(first_env),
         )
+
+
+def _swap_plan(worlds: Sequence[UnityWorld]) -> tuple[UnityWorld, list[dict[str, Any]]]:
+    """The world that players start with to play all of ``worlds`` in turn, and the document of each.
+
+    Raises:
+        ScenarioError: No player can play them all; says why.
+    """
+    from bridge.unity.scenario_document import scenario_document
+
+    mine = worlds[0]._config
+    for world in worlds[1:]:
+        for key in sorted(set(UnityConfig.model_fields) - _OWN_OF_EACH):
+            one, other = getattr(mine, key), getattr(world._config, key)
+            if one != other:
+                raise ScenarioError(f"unity.{key}: expected the same in all scenarios, got {one!r} and {other!r}.")
+    inner = [world._scenario for world in worlds if world._scenario is not None]
+    builds = {world._prefix for world in worlds if mine.player != HEADLESS}
+    if len(inner) < len(worlds) or len(builds) > 1:
+        raise ScenarioError("unity.scenario: expected one build and a warehouse scenario in each, got others.")
+    documents = [scenario_document(scenario) for scenario in inner]
+    for lead in worlds:
+        if all(_has_room(lead.spec, world.spec) for world in worlds):
+            return lead, documents
+    raise ScenarioError(
+        "unity.scenario: expected one warehouse with the most robots of every role and the largest global state, "
+        "which the player would start with, got none."
+    )
+
+
+def _has_room(spec: WorldSpec, other: WorldSpec) -> bool:
+    pairs = zip(spec.roles, other.roles, strict=True)
+    return spec.state_size >= other.state_size and all(mine.num_slots >= its.num_slots for mine, its in pairs)
 
 
 def _inner_scenario(config: UnityConfig, folder: Path) -> Scenario | None:

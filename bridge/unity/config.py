@@ -83,7 +83,8 @@ class UnityConfig(_Section):
         ge=1,
         le=4096,
         description="Training areas of one player; there are as many players as the environments need, stepped side "
-        "by side. By default one player has all environments of a worker process.",
+        "by side. By default one player has all environments of a worker process, or one where several scenarios are "
+        "played in turn.",
     )
     state_size: int | None = Field(
         None,

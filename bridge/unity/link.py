@@ -237,6 +237,7 @@ class UnityLink:
     def _send_scenario(self) -> int:
         assert self._scenario is not None
         self._scenario_is_new = False
+        self.states.may_be_shorter = True
         return self._scenarios.send(self._scenario)
 
     def _require_taken(self, request: int | None) -> None:

@@ -14,6 +14,7 @@ from bridge.roster import RosterArrays
 from bridge.scenario import Scenario
 from bridge.scenario_mix import ScenarioMix
 from bridge.specs import WorldSpec
+from bridge.swapped_roster import SwappedRoster
 from bridge.vector.protocol import VectorState, require_mix, require_resettable, require_state
 
 __all__ = ["SerialVectorEnv"]
@@ -85,7 +86,7 @@ class SerialVectorEnv:
     def set_scenario_weights(self, weights: Sequence[float]) -> None:
         """See :meth:`bridge.vector.VectorEnv.set_scenario_weights`."""
         require_mix("SerialVectorEnv.set_scenario_weights", self._state, self._scenario, weights)
-        assert isinstance(self._roster, MixedRoster)
+        assert isinstance(self._roster, MixedRoster | SwappedRoster)
         self._roster.set_weights(weights)
 
     def close(self) -> None:

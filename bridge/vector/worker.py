@@ -41,6 +41,7 @@ from bridge.roster import Roster, RosterArrays, array_shapes
 from bridge.scenario import Scenario
 from bridge.scenario_mix import ScenarioMix
 from bridge.specs import WorldSpec
+from bridge.swapped_roster import SwappedRoster
 from bridge.vector.shared_blocks import SharedBlocks
 
 __all__ = [
@@ -189,7 +190,9 @@ def _serve(roster: Roster, connection: Connection) -> None:
             mask = None if order["env_mask"] is None else np.array(order["env_mask"], np.bool_)
             roster.reset(order["seed"], mask)
         elif command == WEIGHTS:
-            assert isinstance(roster, MixedRoster), "the parent has checked that there are several scenarios"
+            assert isinstance(roster, MixedRoster | SwappedRoster), (
+                "the parent has checked that there are several scenarios"
+            )
             roster.set_weights(json.loads(message[1:]))
         else:
             assert command == QUIT, f"unknown command {command!r}"

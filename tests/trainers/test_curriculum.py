@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -257,3 +258,22 @@ def test_training_refuses_to_resume_with_another_curriculum(scenario: Scenario, 
     changed = train_config(scenario, {**TINY, "curriculum": [], "restart_episodes_at_checkpoints": True})
     with pytest.raises(CheckpointError, match=r"curriculum: expected \[\{'scenario': 'self'"):
         train(scenario, changed, tmp_path / "run", resume=True)
+
+
+def test_training_swaps_the_warehouse_of_a_running_player_when_the_stage_changes(
+    scenario: Scenario, tmp_path: Path
+) -> None:
+    for name in ("two", "three"):
+        section = {"scenario": f"{name}.yaml", "timeout_s": 120, "restarts": 0}
+        text = json.dumps({"schema": 1, "name": f"{name}_unity", "world": "unity", "unity": section})
+        (scenario.folder / f"{name}_unity.yaml").write_text(text)
+    linked = load_scenario(scenario.folder / "two_unity.yaml")
+    entries = [{"scenario": "self", **ALWAYS, "advance_above": 0.5}, {"scenario": "three_unity.yaml"}]
+    config = train_config(linked, {**TINY, "num_envs": 1, "updates": 4, "curriculum": entries})
+    result = train(linked, config, tmp_path / "run")
+    played = [line["curriculum/stage"] for line in read_metrics(RunFolder(tmp_path / "run"))]
+    assert sorted(set(played)) == [0, 1]
+    assert result.episodes.scenarios["three_unity"].length == 5.0
+    logs = list((tmp_path / "run" / "logs").rglob("Player-0.log"))
+    assert len(logs) == 1, "one player for both stages"
+    assert "Scenario 2 taken." in logs[0].read_text()

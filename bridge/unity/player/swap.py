@@ -69,8 +69,8 @@ def _require_same_surface(first: WorldSpec, spec: WorldSpec, options: PlayerOpti
                 f"scenario: role {old.name!r}: expected at most {old.num_slots} robots, for which the trainer has "
                 f"slots, got {new.num_slots}. Start the player with the scenario of the largest fleet."
             )
-    if "state" in options.announce and spec.state_size != first.state_size:
+    if "state" in options.announce and spec.state_size > first.state_size:
         raise SpecMismatchError(
-            f"scenario: expected a global state of {first.state_size} values, as it is announced, got "
-            f"{spec.state_size}. Swap between fleets of equal size, or do without the global state."
+            f"scenario: expected a global state of at most {first.state_size} values, for which the trainer has "
+            f"room, got {spec.state_size}. Start the player with the scenario of the largest state."
         )

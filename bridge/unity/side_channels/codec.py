@@ -71,16 +71,23 @@ class PayloadReader:
         length = self.int32(f"length of {what}", 0, max_bytes)
         return self._take(length, what).decode("ascii", errors="replace")
 
-    def floats(self, what: str, count: int) -> NDArray[np.float32]:
-        """The next list of floats, (count,) float32.
+    def floats(self, what: str, count: int, least: int | None = None) -> NDArray[np.float32]:
+        """The next list of floats, (n,) float32.
+
+        Args:
+            what: What it means; for errors.
+            count: Most values that are allowed.
+            least: Fewest values; ``count`` by default.
 
         Raises:
             UnityProtocolError: The message ends before, it has another length, or a value is not finite.
         """
         given = self.int32(f"number of values of {what}", 0)
-        if given != count:
-            raise UnityProtocolError(f"{self._where}: expected {count} values of {what}, got {given}.")
-        values = np.frombuffer(self._take(4 * count, what), "<f4").astype(np.float32)
+        least = count if least is None else least
+        if not least <= given <= count:
+            wanted = f"{count}" if least == count else f"{least} to {count}"
+            raise UnityProtocolError(f"{self._where}: expected {wanted} values of {what}, got {given}.")
+        values = np.frombuffer(self._take(4 * given, what), "<f4").astype(np.float32)
         if not np.isfinite(values).all():
             wrong = int(np.argmin(np.isfinite(values)))
             raise UnityProtocolError(

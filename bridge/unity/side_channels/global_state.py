@@ -6,7 +6,7 @@ at the latest with the next exchange:
     int32 version, 1
     int32 area, from 0
     int32 kind: 0 for the state now, 1 for the last state of an episode that ends in this exchange
-    list of floats: int32 count, which is ``state_size``, and as many float32
+    list of floats: int32 count, which is ``state_size`` (at most that once scenarios are swapped), and as many float32
 
 Nothing that acts reads it.
 """
@@ -40,6 +40,7 @@ class GlobalStateChannel(SideChannel):  # type: ignore[misc]
         states: (E, S) float32, the latest state; zeros before the first.
         final_states: (E, S) float32, the last state of the episode that ended last; only where ``has_final``.
         has_final: (E,) bool, a last state has come since :meth:`begin_exchange`.
+        may_be_shorter: The scene plays other scenarios than the one that the size is of; what a state lacks is 0.
     """
 
     def __init__(self, num_areas: int, size: int) -> None:
@@ -47,6 +48,7 @@ class GlobalStateChannel(SideChannel):  # type: ignore[misc]
         self.states: NDArray[np.float32] = np.zeros((num_areas, size), np.float32)
         self.final_states: NDArray[np.float32] = np.zeros((num_areas, size), np.float32)
         self.has_final: NDArray[np.bool_] = np.zeros(num_areas, np.bool_)
+        self.may_be_shorter = False
 
     def begin_exchange(self) -> None:
         """Forget which last states have come."""
@@ -65,10 +67,9 @@ class GlobalStateChannel(SideChannel):  # type: ignore[misc]
         reader.int32("version", STATE_VERSION, STATE_VERSION)
         area = reader.int32("area", 0, num_areas - 1)
         kind = reader.int32("kind", 0, _FINAL)
-        values = reader.floats("the state", size)
+        values = reader.floats("the state", size, 0 if self.may_be_shorter else size)
         reader.end()
-        if kind == _FINAL:
-            self.final_states[area] = values
-            self.has_final[area] = True
-        else:
-            self.states[area] = values
+        target = self.final_states if kind == _FINAL else self.states
+        target[area, : len(values)] = values
+        target[area, len(values) :] = 0.0
+        self.has_final[area] |= kind == _FINAL

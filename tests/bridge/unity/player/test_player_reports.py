@@ -184,7 +184,6 @@ def test_player_process_refuses_scenarios_that_do_not_fit_and_plays_on(
     fleets = [
         ([{"role": "tugger", "count": 3}], r"scenario: expected the roles carrier, got tugger\."),
         ([{"role": "carrier", "count": 4}], r"role 'carrier': expected at most 3 robots, .* got 4\. Start the player"),
-        ([{"role": "carrier", "count": 2}], r"expected a global state of 37 values, as it is announced, got 25\."),
     ]
     python, states = ScenarioChannel(), GlobalStateChannel(1, open_world(load_scenario(small_scenario)).spec.state_size)
     where = ["--scenario", str(small_scenario), "--mlagents-port", str(trainer.port)]
@@ -244,6 +243,14 @@ def test_player_imports_no_module_that_a_scenario_of_another_kind_names(small_sc
     with pytest.raises(SpecMismatchError, match=r"world: expected 'warehouse' as at the start, got 'pettingzoo'"):
         world_of(json.dumps(other), *running(small_scenario), PlayerOptions(small_scenario))
     assert "antigravity" not in sys.modules
+
+
+def test_player_takes_a_smaller_state_than_the_trainer_has_room_for_and_no_larger_one(small_scenario: Path) -> None:
+    options = PlayerOptions(small_scenario, announce=frozenset({"state"}))
+    texts = [json.dumps(as_json(small_scenario, fleet=[{"role": "carrier", "count": count}])) for count in (2, 4)]
+    assert world_of(texts[0], *running(small_scenario), options).spec.state_size == 25
+    with pytest.raises(SpecMismatchError, match=r"expected a global state of at most 37 values, .* got 49\. Start the"):
+        world_of(texts[1], *running(small_scenario), options)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
