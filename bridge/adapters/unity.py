@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pettingzoo import ParallelEnv
 
-from bridge.errors import ScenarioError, SpecMismatchError, UnityPlayerDiedError
+from bridge.errors import AgvBridgeError, ScenarioError, SpecMismatchError, UnityPlayerDiedError
 from bridge.parallel_env import RosterParallelEnv
 from bridge.policy import PolicyFactory
 from bridge.registry import World, open_world
@@ -73,7 +73,7 @@ class UnityWorld:
         self._spec: WorldSpec | None = None
         self._asked: AskedPlayer | None = None
         if self._scenario is not None:
-            self._spec = self._with_channels(open_world(self._scenario).spec)
+            self._spec = self._with_channels(self._as_played(self._scenario))
 
     @property
     def spec(self) -> WorldSpec:
@@ -207,6 +207,18 @@ class UnityWorld:
         if size is None:
             size = spec.state_size if self._config.player == HEADLESS else 0
         return replace(spec, state_size=size, metrics=(*spec.metrics, *statistics))
+
+    def _as_played(self, scenario: Scenario) -> WorldSpec:
+        """The scenario's spec, and what the headless player's arguments add to the observations."""
+        spec = open_world(scenario).spec
+        if self._config.player != HEADLESS or not self._config.arguments:
+            return spec
+        from bridge.unity.player.scene import played_spec
+
+        try:
+            return played_spec(spec, scenario.world, self._config.arguments)
+        except AgvBridgeError as error:
+            raise ScenarioError(f"unity.arguments: {error}") from error
 
     def _command_prefix(self, folder: Path) -> tuple[str, ...]:
         if not self._config.is_launched:
