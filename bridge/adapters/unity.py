@@ -29,6 +29,7 @@ from bridge.scenario import Scenario, load_scenario, resolve_inside
 from bridge.specs import MetricSpec, WorldSpec
 from bridge.unity.config import ATTACH, EDITOR, HEADLESS, UnityConfig
 from bridge.unity.player_process import resolve_player
+from bridge.unity.rewards import group_metric
 
 if TYPE_CHECKING:
     from bridge.unity.launch import PlayerCommand
@@ -72,8 +73,12 @@ class UnityWorld:
         self._prefix = self._command_prefix(folder)
         self._spec: WorldSpec | None = None
         self._asked: AskedPlayer | None = None
+        self._reports_episodes = False
         if self._scenario is not None:
-            self._spec = self._with_channels(self._as_played(self._scenario))
+            played = self._as_played(self._scenario)
+            # The headless player reports the figures of its world, if that has any.
+            self._reports_episodes = config.player == HEADLESS and len(played.metrics) > 0
+            self._spec = self._with_channels(played)
 
     @property
     def spec(self) -> WorldSpec:
@@ -194,11 +199,14 @@ class UnityWorld:
         return self._with_channels(asked.spec)
 
     def _with_channels(self, spec: WorldSpec) -> WorldSpec:
-        """The spec with what comes through side channels: the global state and statistics."""
+        """The spec with what comes besides: the global state, statistics, and group rewards that are kept apart."""
         taken = set(spec.metric_names)
-        statistics = tuple(
-            MetricSpec(key, "Statistic of the Unity scene.") for key in self._config.statistics if key not in taken
-        )
+        more = [MetricSpec(key, "Statistic of the Unity scene.") for key in self._config.statistics if key not in taken]
+        if self._config.group_reward == "separate":
+            more += [
+                MetricSpec(group_metric(role.name), f"Group rewards of the robots {role.name}, all together.")
+                for role in spec.roles
+            ]
         size = self._config.state_size
         if self._config.player == HEADLESS and size not in (None, 0, spec.state_size):
             raise SpecMismatchError(
@@ -206,7 +214,7 @@ class UnityWorld:
             )
         if size is None:
             size = spec.state_size if self._config.player == HEADLESS else 0
-        return replace(spec, state_size=size, metrics=(*spec.metrics, *statistics))
+        return replace(spec, state_size=size, metrics=(*spec.metrics, *more))
 
     def _as_played(self, scenario: Scenario) -> WorldSpec:
         """The scenario's spec, and what the headless player's arguments add to the observations."""
@@ -235,8 +243,7 @@ class UnityWorld:
 
         config, terms = self._config, self._terms(first_env, num_areas, self.spec.state_size)
         options = RosterOptions(
-            # The headless player reports the figures of its world, if that has any.
-            reports_episodes=config.player == HEADLESS and self._scenario_has_metrics(),
+            reports_episodes=self._reports_episodes,
             first_env=first_env,
             group_reward=config.group_reward,
             silence_limit=config.silence_limit,
@@ -252,9 +259,6 @@ class UnityWorld:
         offset = 0 if self._config.player == HEADLESS else first_env
         options = LinkOptions(**self._config.link_settings(), seed_offset=offset)
         return LinkTerms(self._session(first_env, num_areas), options, state_size)
-
-    def _scenario_has_metrics(self) -> bool:
-        return len(self.spec.metrics) > len(self._config.statistics)
 
     def _command(self, first_env: int) -> PlayerCommand | None:
         from bridge.unity.launch import PlayerCommand

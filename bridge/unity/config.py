@@ -96,7 +96,8 @@ class UnityConfig(_Section):
     group_reward: GroupReward = Field(
         "add",
         description="What becomes of a group's reward: added to each member's own, ignored, or kept apart from the "
-        "reward ('separate', for code that reads UnityRoster.group_rewards).",
+        "reward ('separate'): learners see the robots' own rewards only, the sum over an episode is the metric "
+        "group_reward_<role>, and code of your own reads UnityRoster.group_rewards.",
     )
     silence_limit: int = Field(
         1000,

@@ -20,13 +20,18 @@ from numpy.typing import NDArray
 
 from bridge.unity.slots import Place
 
-__all__ = ["GroupReward", "RewardAccount"]
+__all__ = ["GroupReward", "RewardAccount", "group_metric"]
 
 GroupReward = Literal["add", "ignore", "separate"]
 """What becomes of a group's reward: added to each member's own, ignored, or kept in arrays of its own."""
 
 Float32 = NDArray[np.float32]
 Where = Place | tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+def group_metric(role: str) -> str:
+    """Name of the figure of an episode that sums up the group rewards of a role, where they are kept apart."""
+    return f"group_reward_{role}"
 
 
 class RewardAccount:

@@ -42,7 +42,7 @@ from bridge.unity.launch import PlayerCommand
 from bridge.unity.link import LinkOptions, LinkTerms, UnityLink
 from bridge.unity.lives import RoleLives
 from bridge.unity.probe import AskedPlayer
-from bridge.unity.rewards import GroupReward
+from bridge.unity.rewards import GroupReward, group_metric
 from bridge.unity.session import SessionOptions, UnitySession
 
 __all__ = ["DEFAULT_SILENCE_LIMIT", "RosterOptions", "UnityRoster"]
@@ -108,6 +108,14 @@ class UnityRoster:
         }
         self._areas = AreaTable(session.num_areas)
         self._figures = EpisodeFigures(spec.metric_names, session.num_areas)
+        names = list(spec.metric_names)
+        # (E, R) group rewards of the running episodes, and the columns of those that are metrics of the world.
+        self._group_returns = np.zeros((session.num_areas, len(self._lives)))
+        self._group_columns = {
+            index: names.index(group_metric(role))
+            for index, role in enumerate(self._lives)
+            if group_metric(role) in names
+        }
         self._was_reset = False
         # Agents that have said something before the first reset may have rewards left over.
         self._newest_id = -1 if asked is None else asked.newest_agent_id
@@ -136,7 +144,11 @@ class UnityRoster:
 
     @property
     def group_rewards(self) -> dict[str, NDArray[np.float32]]:
-        """(E, A) float32 per role, group rewards of this step where they are kept apart; else zeros."""
+        """(E, A) float32 per role, group rewards of this step where they are kept apart; else zeros.
+
+        For code of one's own in the same process; a vector environment carries only their sums over an episode, as
+        metrics that :func:`bridge.unity.rewards.group_metric` names.
+        """
         return {name: lives.account.group_rewards for name, lives in self._lives.items()}
 
     @property
@@ -192,6 +204,7 @@ class UnityRoster:
         self._take(output)
         self._await_lives("reset")
         self._figures.clear()
+        self._group_returns[:] = 0.0
         self._link.stats.take()
         self._take_states()
         self._was_reset = True
@@ -222,6 +235,8 @@ class UnityRoster:
             self._cut_episodes()
             raise
         else:
+            for index, lives in enumerate(self._lives.values()):
+                self._group_returns[:, index] += lives.account.group_rewards.sum(axis=1)
             self._end_episodes()
         if self._arrays.episode_over.any():
             self._await_lives("step")
@@ -240,6 +255,7 @@ class UnityRoster:
         for lives in self._lives.values():
             lives.truncate_all()
         self._figures.clear()
+        self._group_returns[:] = 0.0
         self._arrays.episode_over[:] = True
         self._arrays.metrics[:] = np.nan
         self._arrays.episode[:] += 1
@@ -342,6 +358,9 @@ class UnityRoster:
         over[:] = (self._figures.is_reported if self._options.reports_episodes else lived_before) & ~lives_on
         if over.any():
             self._arrays.metrics[over] = self._figures.take(over)
+            for index, column in self._group_columns.items():
+                self._arrays.metrics[over, column] = self._group_returns[over, index]
+            self._group_returns[over] = 0.0
             self._arrays.episode[over] += 1
 
     def _take_states(self) -> None:

@@ -120,6 +120,29 @@ def test_world_asks_a_player_that_is_attached_for_what_no_scenario_says(
     assert (spec.state_size, spec.metric_names) == (3, ("speed",))
 
 
+def test_group_rewards_that_are_kept_apart_become_a_figure_of_the_episode(
+    tmp_path: Path, live_player: Callable[..., int]
+) -> None:
+    paid = [first(1.0), agent(1.0), agent(2.0, reward=1.0, group_reward=4.0), agent(2.0, group_reward=0.5)]
+    ends = {"AGV": [{"id": 1, "obs": [[3.0]], "done": True, "group_reward": 2.0}, {"id": 1, "obs": [[1.0]]}]}
+    last = [{"agents": ends}, agent(1.0, group_reward=8.0, done=True), agent(1.0), agent(1.0, done=True), agent(1.0)]
+    port = live_player([*paid, *last])
+    roster = world(tmp_path, player="attach", port=port, restarts=0, group_reward="separate").roster(1)
+    try:
+        assert roster.spec.metric_names == ("group_reward_AGV",)
+        roster.reset(seed=1)
+        returns, metrics = 0.0, []
+        for _ in range(5):
+            roster.step()
+            returns += float(roster.arrays.roles["AGV"].rewards.sum())
+            if roster.arrays.episode_over[0]:
+                metrics.append(roster.arrays.metrics[0].tolist())
+        assert returns == 1.0
+        assert metrics == [[6.5], [8.0], [0.0]]
+    finally:
+        roster.close()
+
+
 def build(folder: Path, scripted_player: Callable[..., Any], *exchanges: dict[str, Any]) -> str:
     """A build in the scenario's folder that plays a script."""
     player = scripted_player(exchanges=list(exchanges))
