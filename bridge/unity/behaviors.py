@@ -15,8 +15,6 @@ from typing import Any, Final
 from bridge.errors import SpecMismatchError, UnityProtocolError
 from bridge.specs import ActionSpec, ObservationLayout, RoleSpec
 from bridge.unity import mlagents_types as mlagents
-from bridge.unity.images import MAX_MAPPED_CHANNELS
-from bridge.unity.messages import COMPRESSION_PNG
 
 __all__ = [
     "LAYOUT_SENSOR",
@@ -49,15 +47,12 @@ class SensorSpec:
         shape: Shape of its values; one dimension for a vector.
         dimension_properties: ML-Agents' flags, one per dimension.
         observation_type: 0 for an ordinary observation, 1 for a goal signal.
-        channel_mapping: Of a sensor that sends PNGs, where their channels go, empty for one after the other;
-            None for a sensor that sends plain values.
     """
 
     name: str
     shape: tuple[int, ...]
     dimension_properties: tuple[int, ...]
     observation_type: int
-    channel_mapping: tuple[int, ...] | None = None
 
     @property
     def size(self) -> int:
@@ -188,18 +183,7 @@ def _sensor(observation: Any, where: str) -> SensorSpec:
         raise UnityProtocolError(f"{where}: expected a property of 0 to 7 per dimension, got {properties}.")
     if observation.observation_type not in (0, 1):
         raise UnityProtocolError(f"{where}: expected observation type 0 or 1, got {observation.observation_type}.")
-    return SensorSpec(name, shape, properties, observation.observation_type, _channel_mapping(observation, where))
-
-
-def _channel_mapping(observation: Any, where: str) -> tuple[int, ...] | None:
-    if observation.compression_type != COMPRESSION_PNG:
-        return None
-    if len(observation.compressed_channel_mapping) > MAX_MAPPED_CHANNELS:
-        raise UnityProtocolError(
-            f"{where}: expected a mapping of at most {MAX_MAPPED_CHANNELS} channels, "
-            f"got {len(observation.compressed_channel_mapping)}."
-        )
-    return tuple(observation.compressed_channel_mapping)
+    return SensorSpec(name, shape, properties, observation.observation_type)
 
 
 def _action_spec(parameters: Any, where: str) -> ActionSpec:

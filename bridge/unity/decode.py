@@ -8,7 +8,6 @@ checked against the behavior; only checked data leaves this module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,8 @@ from numpy.typing import NDArray
 
 from bridge.errors import UnityProtocolError
 from bridge.unity.behaviors import MAX_SENSORS, Behavior
-from bridge.unity.images import ImageError, ImageFormat
+from bridge.unity.image_formats import ImageFormats
+from bridge.unity.images import ImageError
 from bridge.unity.messages import AgentInfo, InitializationOutput
 from bridge.unity.wire import (
     MAX_BEHAVIORS,
@@ -60,7 +60,7 @@ class OutputDecoder:
         self.behaviors: dict[str, Behavior] = {}
         self.channels_first = channels_first
         self._readers: dict[str, AgentReader] = {}
-        self._formats: dict[str, dict[int, ImageFormat]] = {}
+        self._formats = ImageFormats()
 
     def decode(self, request: Request) -> PlayerOutput:
         """The agents, new behaviors and side-channel bytes of a request with status 200.
@@ -70,7 +70,6 @@ class OutputDecoder:
         """
         new = self._new_behaviors(request)
         readers = {name: AgentReader(behavior) for name, behavior in new.items()}
-        formats = {name: self._image_formats(behavior) for name, behavior in new.items()}
         batches = {}
         try:
             for name, entry in request.agents.items():
@@ -80,14 +79,12 @@ class OutputDecoder:
                 if entry[6] > 0:
                     batch, compressed = reader.read(request)
                     if compressed is not None:
-                        known = self._formats.get(name) or formats.get(name) or {}
-                        _read_images(reader, known, request, batch, compressed)
+                        self._read_images(reader, request, batch, compressed)
                     batches[name] = batch
         except UnusualFormError:
             return self.decode(read_request(canonical(request.data.tobytes())))
         self.behaviors.update(new)
         self._readers.update(readers)
-        self._formats.update(formats)
         return PlayerOutput(batches, new, request.side_channel)
 
     def _new_behaviors(self, request: Request) -> dict[str, Behavior]:
@@ -103,18 +100,26 @@ class OutputDecoder:
                 new[name] = Behavior.from_messages(parameters, _first_agent(request, name))
         return new
 
-    def _image_formats(self, behavior: Behavior) -> dict[int, ImageFormat]:
-        """The formats of the sensors that send PNGs, by number of the sensor."""
-        formats = {}
-        for index, sensor in enumerate(behavior.sensors):
-            if sensor.channel_mapping is not None:
-                try:
-                    formats[index] = ImageFormat.of(sensor.shape, sensor.channel_mapping, self.channels_first)
-                except ImageError as error:
-                    raise UnityProtocolError(
-                        f"behavior {behavior.name!r}: sensor {sensor.name!r}: expected {error}"
-                    ) from error
-        return formats
+    def _read_images(
+        self, reader: AgentReader, request: Request, batch: AgentBatch, compressed: NDArray[np.int32]
+    ) -> None:
+        """Write the observations that are compressed into their columns.
+
+        Args:
+            reader: What read the batch.
+            request: The bytes.
+            batch: Its observations are filled.
+            compressed: (N, S, 4) int32, where the PNGs and their channel mappings are; -1 for none.
+        """
+        for row, sensor in np.argwhere(compressed[..., 0] >= 0).tolist():
+            start, stop, mapping_start, mapping_stop = compressed[row, sensor].tolist()
+            mapping = request.data[mapping_start:mapping_stop].tobytes() if mapping_start >= 0 else b""
+            values = batch.observations[row, reader.columns(sensor)]
+            try:
+                image_format = self._formats.of(reader.shape(sensor), mapping, self.channels_first)
+                image_format.decode(request.data[start:stop].tobytes(), values)
+            except ImageError as error:
+                raise reader.misfit(int(batch.agent_id[row]), sensor, str(error)) from error
 
     def _undescribed(self, name: str, new: dict[str, Behavior]) -> UnityProtocolError:
         return UnityProtocolError(
@@ -150,34 +155,3 @@ def _parse(message: Any, data: bytes, expected: str) -> Message:
             "Check that a Unity player with com.unity.ml-agents is at the other end."
         ) from error
     return parsed
-
-
-def _read_images(
-    reader: AgentReader,
-    formats: Mapping[int, ImageFormat],
-    request: Request,
-    batch: AgentBatch,
-    compressed: NDArray[np.int64],
-) -> None:
-    """Write the observations that are compressed into their columns.
-
-    Args:
-        reader: What read the batch.
-        formats: Formats of the sensors that may send PNGs, by number of the sensor.
-        request: The bytes.
-        batch: Its observations are filled.
-        compressed: (N, S, 2) int64, where the PNGs are; -1 for none.
-    """
-    for row, sensor in np.argwhere(compressed[..., 0] >= 0).tolist():
-        if sensor not in formats:
-            raise reader.misfit(
-                int(batch.agent_id[row]),
-                sensor,
-                "uncompressed values as in the sensor's first message, got compressed ones. "
-                "Do not change a sensor's compression while it runs.",
-            )
-        start, stop = compressed[row, sensor].tolist()
-        try:
-            formats[sensor].decode(request.data[start:stop].tobytes(), batch.observations[row, reader.columns(sensor)])
-        except ImageError as error:
-            raise reader.misfit(int(batch.agent_id[row]), sensor, str(error)) from error

@@ -4,6 +4,10 @@ An observation of C channels is one PNG of three channels after another, as
 many as it takes; channels that are left over belong to nobody. A sensor may
 say with a channel mapping where each channel of the PNGs goes. Packages before
 3.0 send row, column, channel; later ones channel, row, column.
+
+Unity writes 8 bits of red, green and blue. Every other kind of PNG is read as
+what it looks like in those: grey in all three, a palette's colours, the upper
+8 of 16 bits, and without its transparency, which is no channel of a sensor.
 """
 
 from __future__ import annotations
@@ -19,7 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-__all__ = ["MAX_MAPPED_CHANNELS", "ImageError", "ImageFormat", "sends_channels_first"]
+__all__ = ["IMAGE_RANK", "MAX_MAPPED_CHANNELS", "ImageError", "ImageFormat", "sends_channels_first"]
+
+IMAGE_RANK: Final = 3
+"""Dimensions of an observation that may travel as PNG."""
 
 MAX_MAPPED_CHANNELS: Final = 3072
 """Most entries of a channel mapping, which are the channels of all PNGs of an observation together."""
@@ -28,8 +35,19 @@ _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _CHANNELS: Final = 3
 _CHUNK_OVERHEAD: Final = 12  # length, type and checksum, 4 bytes each
 _HEADER: Final = struct.Struct(">IIBBBBB")
+_GREY, _RGB, _PALETTE, _GREY_ALPHA, _RGBA = 0, 2, 3, 4, 6
+_KINDS: Final = {
+    _GREY: (1, 2, 4, 8, 16),
+    _RGB: (8, 16),
+    _PALETTE: (1, 2, 4, 8),
+    _GREY_ALPHA: (8, 16),
+    _RGBA: (8, 16),
+}
+"""Numbers of bits that go with a colour type."""
 _EIGHT_BITS: Final = 8
-_RGB: Final = 2
+_MAX_PALETTE_BYTES: Final = 3 * 256
+_AFTER_HEADER: Final = len(_SIGNATURE) + _CHUNK_OVERHEAD + _HEADER.size
+_COLOUR_AT: Final = len(_SIGNATURE) + 8 + 9
 _MAX_VALUE: Final = np.float32(255.0)
 
 
@@ -77,7 +95,7 @@ class ImageFormat:
         Raises:
             ImageError: PNGs cannot carry such an observation.
         """
-        if len(shape) != 3:
+        if len(shape) != IMAGE_RANK:
             raise ImageError(f"compressed values only where there are three dimensions, got the shape {shape}.")
         num_channels, height, width = shape if channels_first else (shape[2], shape[0], shape[1])
         if num_channels > MAX_MAPPED_CHANNELS:
@@ -140,11 +158,16 @@ class ImageFormat:
                 f"PNGs of {self.width} x {self.height} pixels, got one of {width} x {height}. Check that the "
                 "version of the ML-Agents package is announced as it is."
             )
-        if (bits, colour) != (_EIGHT_BITS, _RGB):
-            raise ImageError(f"PNGs with 8 bits of red, green and blue, got {bits} bits of colour type {colour}.")
+        if bits not in _KINDS.get(colour, ()):
+            raise ImageError(
+                f"PNGs of grey, colours or a palette with a number of bits that they may have, got {bits} bits of "
+                f"colour type {colour}."
+            )
+        if colour == _PALETTE and plain[_AFTER_HEADER + 4 : _AFTER_HEADER + 8] != b"PLTE":
+            raise ImageError(f"a palette in a PNG of colour type {colour} at byte {position}, got none.")
         try:
             with Image.open(io.BytesIO(plain), formats=("PNG",)) as image:
-                picture = np.asarray(image)
+                picture = _as_rgb(image, bits, colour)
         except (OSError, SyntaxError, ValueError) as error:  # what Pillow says of a damaged PNG
             raise ImageError(f"a whole PNG, got a damaged one at byte {position}: {str(error)[:200]}.") from error
         return picture, end
@@ -158,10 +181,22 @@ def _default_targets(num_channels: int) -> tuple[int, ...]:
     return (*range(num_channels), *[-1] * unused)
 
 
+def _as_rgb(image: Image.Image, bits: int, colour: int) -> NDArray[np.uint8]:
+    """(height, width, 3) uint8, what a picture looks like in red, green and blue."""
+    if (bits, colour) == (_EIGHT_BITS, _RGB):
+        return np.asarray(image)
+    if colour in (_GREY, _GREY_ALPHA):
+        # Pillow keeps all bits of 16 bits of grey, of other kinds the upper 8.
+        deep = (bits, colour) == (16, _GREY)
+        grey = (np.asarray(image) >> _EIGHT_BITS).astype(np.uint8) if deep else np.asarray(image.convert("L"))
+        return np.broadcast_to(grey[..., None], (*grey.shape, _CHANNELS))
+    return np.asarray(image.convert("RGB"))
+
+
 def _without_extras(data: bytes, position: int, number: int) -> tuple[bytes, int]:
     """The PNG at a position with the chunks that make the picture, and where it ends.
 
-    Texts, animations and profiles are left out, so that nothing has to read them.
+    Texts, animations, profiles and transparency are left out, so that nothing has to read them.
     """
     begin = position
     position += len(_SIGNATURE)
@@ -179,6 +214,10 @@ def _without_extras(data: bytes, position: int, number: int) -> tuple[bytes, int
         if len(parts) == 1 and (kind, size) != (b"IHDR", _HEADER.size):
             raise ImageError(f"a PNG that begins with its sizes at byte {begin}, got the chunk {kind!r}.")
         if len(parts) == 1 or kind in (b"IDAT", b"IEND"):  # a second header would change the sizes
+            parts.append(data[position:end])
+        elif kind == b"PLTE" and len(parts) == 2 and data[begin + _COLOUR_AT] == _PALETTE:
+            if size % _CHANNELS or not 0 < size <= _MAX_PALETTE_BYTES:
+                raise ImageError(f"a palette of 1 to 256 colours, got one of {size} bytes.")
             parts.append(data[position:end])
         position = end
     return b"".join(parts), position

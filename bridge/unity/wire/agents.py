@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bridge.errors import UnityProtocolError
 from bridge.unity.behaviors import MAX_VALUES, Behavior
+from bridge.unity.images import IMAGE_RANK
 from bridge.unity.wire import layout, walker
 from bridge.unity.wire.request import Request
 
@@ -76,35 +77,36 @@ class AgentReader:
             row[3 : 3 + len(sensor.shape)] = sensor.shape
             first += sensor.size
         self._size = first
-        self._sends_images = any(sensor.channel_mapping is not None for sensor in behavior.sensors)
+        self._may_send_images = any(len(sensor.shape) == IMAGE_RANK for sensor in behavior.sensors)
         # Scratch memory, larger where there are many agents.
-        self._compressed = np.empty((64, len(self._shapes), 2), np.int64)
+        self._compressed = np.empty((64, len(self._shapes), 4), np.int32)
         self._report = np.empty(5, np.int64)
 
-    def read(self, request: Request) -> tuple[AgentBatch, NDArray[np.int64] | None]:
+    def read(self, request: Request) -> tuple[AgentBatch, NDArray[np.int32] | None]:
         """The behavior's agents in a request.
 
         Returns:
-            Their arrays; and, where some observations are compressed, (N, S, 2) int64: start and stop of
-            each sensor's compressed data in the request, or (-1, -1). Their columns in the arrays are garbage.
+            Their arrays; and, where some observations are compressed, (N, S, 4) int32: start and stop of
+            each sensor's compressed data in the request and of its channel mapping, or -1. Their columns in the
+            arrays are garbage.
 
         Raises:
             UnityProtocolError: An agent does not fit the behavior, or a value is not finite.
-            UnusualFormError: There are groups among the agents' fields.
+            UnusualFormError: There are groups among the agents' fields, or a channel mapping is in pieces.
         """
         entry = request.agents[self._behavior.name]
         count, size = int(entry[6]), self._size
         rows = count
-        if self._sends_images and count * size > MAX_IMAGE_VALUES:
+        if self._may_send_images and count * size > MAX_IMAGE_VALUES:
             raise UnityProtocolError(
                 f"behavior {self._behavior.name!r}: expected at most {MAX_IMAGE_VALUES} values of visual observations "
                 f"in one message, got {count} agents with {size} each. Use smaller pictures, or several players."
             )
-        if not self._sends_images and count * size > MAX_VALUES:  # no more memory than the bytes can fill
+        if not self._may_send_images and count * size > MAX_VALUES:  # no more memory than the bytes can fill
             rows = min(count, max(int(entry[3] - entry[2]) // (4 * size) + 1, MAX_VALUES // size))
         if rows > len(self._compressed):
-            self._compressed = np.empty((rows, len(self._shapes), 2), np.int64)
-        columns = walker.Columns(
+            self._compressed = np.empty((rows, len(self._shapes), 4), np.int32)
+        columns = layout.Columns(
             observations=np.empty((rows, size), np.float32),
             compressed=self._compressed,
             numbers=np.empty((2, count), np.int32),
@@ -142,6 +144,10 @@ class AgentReader:
         first, size = self._shapes[sensor, :2].tolist()
         return slice(first, first + size)
 
+    def shape(self, sensor: int) -> tuple[int, ...]:
+        """Shape of a sensor's observations."""
+        return self._behavior.sensors[sensor].shape
+
     def misfit(self, agent_id: int, sensor: int, expected_and_got: str) -> UnityProtocolError:
         """An error that names a sensor."""
         name = self._behavior.sensors[sensor].name
@@ -150,7 +156,7 @@ class AgentReader:
             f"expected {expected_and_got}"
         )
 
-    def _misfit(self, columns: walker.Columns, wrong: int, row: int, sensor: int, value: int) -> UnityProtocolError:
+    def _misfit(self, columns: layout.Columns, wrong: int, row: int, sensor: int, value: int) -> UnityProtocolError:
         agent_id = int(columns.numbers[0, row])
         where = f"behavior {self._behavior.name!r}: agent {agent_id}: expected"
         match wrong:

@@ -5,7 +5,10 @@ Compiled code is cached per file: after a change here, remove the ``__pycache__`
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
     "AGENT_DONE",
@@ -61,11 +64,14 @@ __all__ = [
     "SENSOR_COMPRESSED",
     "SENSOR_COMPRESSION",
     "SENSOR_FLOATS",
+    "SENSOR_MAPPING",
+    "SENSOR_MAPPING_PACKED",
     "SENSOR_SHAPE",
     "SENSOR_SHAPE_PACKED",
     "SIDE_CHANNEL",
     "STATUS",
     "VARINT",
+    "Columns",
 ]
 
 FAULT_MALFORMED: Final = 1
@@ -135,9 +141,35 @@ SENSOR_SHAPE_PACKED: Final = 1 << 3 | BYTES
 SENSOR_COMPRESSION: Final = 2 << 3 | VARINT
 SENSOR_COMPRESSED: Final = 3 << 3 | BYTES
 SENSOR_FLOATS: Final = 4 << 3 | BYTES
+SENSOR_MAPPING: Final = 5 << 3 | VARINT
+SENSOR_MAPPING_PACKED: Final = 5 << 3 | BYTES
 FLOATS_DATA: Final = 1 << 3 | FIXED32
 FLOATS_DATA_PACKED: Final = 1 << 3 | BYTES
 
 COMPRESSION_NONE: Final = 0
 COMPRESSION_PNG: Final = 1
 EXPONENT: Final = 0x7F800000
+
+
+class Columns(NamedTuple):
+    """Arrays for the agents of one behavior, N agents with S sensors and D values.
+
+    Attributes:
+        observations: (R, D) float32, the sensors one after the other. R = N, or as many as there can be in so
+            many bytes.
+        compressed: (R, S, 4) int32, start and stop of compressed data and of its channel mapping; -1 where there is
+            none.
+        numbers: (2, N) int32, ids and group ids.
+        rewards: (2, N) float32, rewards and group rewards.
+        flags: (2, N) bool, done and interrupted.
+        allowed: (N, M) bool, choices that are not masked; all True in entries of an ended life.
+        report: (5,) int64, what does not fit (0 nothing), row, sensor, the value, number of compressed data.
+    """
+
+    observations: NDArray[np.float32]
+    compressed: NDArray[np.int32]
+    numbers: NDArray[np.int32]
+    rewards: NDArray[np.float32]
+    flags: NDArray[np.bool_]
+    allowed: NDArray[np.bool_]
+    report: NDArray[np.int64]

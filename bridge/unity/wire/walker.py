@@ -14,7 +14,7 @@ the message; a negative one is a fault (:func:`_fault`) and is passed on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 import bridge.unity.wire.layout as wire
 from bridge.jit import kernel_part, lean_kernel
 
-__all__ = ["Columns", "count_observations", "fill", "scan"]
+__all__ = ["count_observations", "fill", "scan"]
 
 Bytes = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -288,31 +288,8 @@ def count_observations(data: Bytes, position: int, stop: int) -> int:
     return count
 
 
-class Columns(NamedTuple):
-    """Arrays for the agents of one behavior, N agents with S sensors and D values.
-
-    Attributes:
-        observations: (R, D) float32, the sensors one after the other. R = N, or as many as there can be in so
-            many bytes.
-        compressed: (R, S, 2) int64, start and stop of compressed data, (-1, -1) where there is none.
-        numbers: (2, N) int32, ids and group ids.
-        rewards: (2, N) float32, rewards and group rewards.
-        flags: (2, N) bool, done and interrupted.
-        allowed: (N, M) bool, choices that are not masked; all True in entries of an ended life.
-        report: (5,) int64, what does not fit (0 nothing), row, sensor, the value, number of compressed data.
-    """
-
-    observations: Float32
-    compressed: Int64
-    numbers: Int32
-    rewards: Float32
-    flags: Bool
-    allowed: Bool
-    report: Int64
-
-
 @lean_kernel
-def fill(data: Bytes, entry: Int64, shapes: Int64, columns: Columns) -> int:
+def fill(data: Bytes, entry: Int64, shapes: Int64, columns: wire.Columns) -> int:
     """Write the agents of one behavior into arrays.
 
     What does not fit is reported, not raised; what was written by then is garbage.
@@ -358,7 +335,7 @@ def _misfit(report: Int64, what: int, row: int, sensor: int, value: int) -> None
 
 
 @kernel_part
-def _agent(base: int, position: int, stop: int, row: int, shapes: Int64, columns: Columns) -> int:
+def _agent(base: int, position: int, stop: int, row: int, shapes: Int64, columns: wire.Columns) -> int:
     """The fields of one agent."""
     sensor, num_masked = 0, 0
     numbers, rewards, flags = columns.numbers[:, row], columns.rewards[:, row], columns.flags[:, row]
@@ -412,7 +389,7 @@ def _mask(base: int, tag: int, start: int, stop: int, count: int, allowed: Bool)
 
 
 @kernel_part
-def _sensor(base: int, position: int, stop: int, row: int, sensor: int, shape: Int64, columns: Columns) -> int:
+def _sensor(base: int, position: int, stop: int, row: int, sensor: int, shape: Int64, columns: wire.Columns) -> int:
     """One observation of one agent."""
     count, rank, compression, size = 0, 0, 0, shape[1]
     target = _address(columns.observations) + 4 * (row * columns.observations.shape[1] + shape[0])
@@ -426,7 +403,7 @@ def _sensor(base: int, position: int, stop: int, row: int, sensor: int, shape: I
         if tag == wire.SENSOR_FLOATS:
             # Values and compressed data are alternatives: the later one drops the earlier one.
             count = count if data[0] < 0 else 0
-            data[:] = -1
+            data[0], data[1] = -1, -1
             count, inside = _values(base, start, position, count, size, target)
         elif tag == wire.SENSOR_SHAPE or tag == wire.SENSOR_SHAPE_PACKED:
             rank, inside = _shape(base, tag, start, position, rank, shape)
@@ -434,6 +411,10 @@ def _sensor(base: int, position: int, stop: int, row: int, sensor: int, shape: I
             compression = int(np.int32(start))
         elif tag == wire.SENSOR_COMPRESSED:
             data[0], data[1] = start, position
+        elif tag == wire.SENSOR_MAPPING_PACKED or tag == wire.SENSOR_MAPPING:
+            if data[2] >= 0 or tag == wire.SENSOR_MAPPING:  # in pieces: protobuf has to put them together
+                return _fault(wire.FAULT_RARE, start)
+            data[2], data[3] = start, position
         if inside < 0:
             return inside
     count = count if data[0] < 0 else 0

@@ -120,7 +120,7 @@ def test_new_behavior_is_refused_when_its_actions_are_impossible(spec: dict[str,
         ({"shape": [2], "float_data": {"data": [1.0]}}, r"agent 0: sensor 0 \('s'\): expected 2 values, got 1"),
         (
             {"shape": [1], "compression_type": 1, "compressed_data": b"x"},
-            r"expected compressed values only where there are three dimensions, got the shape \(1,\)",
+            r"agent 0: sensor 0 \('s'\): expected compressed values only where there are three dimensions",
         ),
     ],
 )

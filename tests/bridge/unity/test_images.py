@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import struct
 import zlib
 from importlib import import_module
@@ -16,6 +17,7 @@ from PIL import Image
 from bridge.errors import UnityProtocolError
 from bridge.unity.compat import import_mlagents_envs
 from bridge.unity.decode import OutputDecoder, PlayerOutput
+from bridge.unity.image_formats import ImageFormats
 from bridge.unity.images import ImageError, ImageFormat, sends_channels_first
 from bridge.unity.messages import COMPRESSION_PNG, AgentInfo, BrainParameters, Header, UnityMessage
 from bridge.unity.steps import batch_to_steps
@@ -139,6 +141,132 @@ def test_second_message_is_read_like_the_first_when_the_sensor_is_known() -> Non
     np.testing.assert_allclose(seen[1].ravel(), np.linspace(0, 1, 48), atol=1e-7)
 
 
+def test_mapping_is_that_of_each_observation() -> None:
+    rng = np.random.default_rng(8)
+    picture = rng.integers(0, 256, (4, 4, 3), np.uint8)
+    as_is = picture.transpose(2, 0, 1) / np.float32(255)
+    plain = visual_agent(1, [3, 4, 4], b"", [])
+    plain.observations[1].compression_type = 0
+    plain.observations[1].float_data.data.extend([0.5] * 48)
+    decoder, _ = decode([plain], channels_first=True)  # neither a picture nor a mapping in the first message
+
+    def seen(*agents: Any) -> NDArray[np.float32]:
+        output = decoder.decode(read_request(message(list(agents), describe=False)))
+        return output.batches[NAME].observations[:, 2:].reshape(-1, 3, 4, 4)
+
+    mappings: list[list[int]] = [[], [2, 1, 0], [0, 1, 2]]
+    views = seen(*[visual_agent(n, [3, 4, 4], png(picture), mapping) for n, mapping in enumerate(mappings)])
+    np.testing.assert_array_equal(views[0], as_is)
+    np.testing.assert_array_equal(views[1], as_is[::-1])
+    np.testing.assert_array_equal(views[2], as_is)
+    # In pieces, packed and unpacked: rare forms of the same list.
+    split = visual_agent(7, [3, 4, 4], png(picture), [])
+    observation = split.observations[1].SerializeToString() + b"\x2a\x01\x02\x28\x01\x28\x00"
+    del split.observations[1]
+    agent = split.SerializeToString() + b"\x6a" + varint(len(observation)) + observation
+    listed = b"\x0a" + varint(len(agent)) + agent
+    entry = b"\x0a" + varint(len(NAME)) + NAME.encode() + b"\x12" + varint(len(listed)) + listed
+    rl_output = b"\x12" + varint(len(entry)) + entry
+    output = b"\x0a" + varint(len(rl_output)) + rl_output
+    data = b"\x0a\x03\x08\xc8\x01\x12" + varint(len(output)) + output
+    view = decoder.decode(read_request(data)).batches[NAME].observations[0, 2:].reshape(3, 4, 4)
+    np.testing.assert_array_equal(view, as_is[::-1])
+
+
+def test_formats_are_not_kept_without_end_when_every_observation_has_another_mapping() -> None:
+    formats = ImageFormats()
+    targets = list(itertools.product(range(3), repeat=6))
+    for mapping in targets:
+        if set(mapping) == {0, 1, 2}:
+            assert formats.of((3, 4, 4), bytes(mapping), True).targets == mapping
+    assert len(targets) > len(formats._kept) <= 256
+    with pytest.raises(ImageError, match=r"a channel mapping, got 1 bytes that are none"):
+        formats.of((3, 4, 4), b"\x80", True)
+    with pytest.raises(ImageError, match=r"a mapping of at most 3072 channels, got 30721 bytes"):
+        formats.of((3, 4, 4), bytes(30721), True)
+
+
+def varint(value: int) -> bytes:
+    return bytes([value & 127 | 128]) + varint(value >> 7) if value > 127 else bytes([value])
+
+
+def deep_png(values: NDArray[np.uint16], colour: int) -> bytes:
+    """A PNG of 16 bits per value; (height, width, channels)."""
+    height, width = values.shape[:2]
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
+    parts = [header(width, height, 16, colour), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def packed_png(values: NDArray[np.uint8], bits: int, colour: int, palette: bytes = b"") -> bytes:
+    """A PNG of one value of a few bits per pixel; (height, width)."""
+    height, width = values.shape
+    spread = (values[..., None] >> np.arange(bits - 1, -1, -1)) & 1
+    rows = b"".join(b"\0" + np.packbits(row).tobytes() for row in spread.reshape(height, width * bits))
+    parts = [header(width, height, bits, colour), chunk(b"PLTE", palette) if palette else b""]
+    parts += [chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def read(data: bytes, height: int = 5, width: int = 7) -> NDArray[np.float32]:
+    """(height, width, 3), what is seen in a PNG."""
+    values = np.full(height * width * 3, np.nan, np.float32)
+    ImageFormat.of((3, height, width), (), channels_first=True).decode(data, values)
+    return values.reshape(3, height, width).transpose(1, 2, 0)
+
+
+@pytest.mark.parametrize(("mode", "channels"), [("L", 1), ("LA", 2), ("RGB", 3), ("RGBA", 4)])
+def test_pictures_of_8_bits_are_seen_in_red_green_and_blue_without_transparency(mode: str, channels: int) -> None:
+    picture = np.random.default_rng(channels).integers(0, 256, (5, 7, channels), np.uint8)
+    encoded = io.BytesIO()
+    Image.fromarray(picture.squeeze(), mode=None).save(encoded, "PNG")
+    colours = picture[..., :3] if channels > 2 else picture[..., :1].repeat(3, axis=-1)
+    assert Image.open(encoded).mode == mode
+    np.testing.assert_array_equal(read(encoded.getvalue()), colours / np.float32(255))
+
+
+@pytest.mark.parametrize(("colour", "channels"), [(0, 1), (2, 3), (4, 2), (6, 4)])
+def test_pictures_of_16_bits_are_seen_by_their_upper_8(colour: int, channels: int) -> None:
+    values = np.random.default_rng(colour).integers(0, 1 << 16, (5, 7, channels)).astype(np.uint16)
+    colours = values[..., :3] if channels > 2 else values[..., :1].repeat(3, axis=-1)
+    np.testing.assert_array_equal(read(deep_png(values, colour)), (colours >> 8) / np.float32(255))
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_grey_of_few_bits_and_palettes_are_seen_in_red_green_and_blue(bits: int) -> None:
+    rng = np.random.default_rng(bits)
+    values = rng.integers(0, 1 << bits, (5, 7)).astype(np.uint8)
+    grey = np.rint(values * (255 / ((1 << bits) - 1))) / np.float32(255)
+    np.testing.assert_allclose(read(packed_png(values, bits, 0)), grey[..., None].repeat(3, -1), atol=1e-6)
+    palette = rng.integers(0, 256, (1 << bits, 3), np.uint8)
+    seen = read(packed_png(values, bits, 3, palette.tobytes()))
+    np.testing.assert_array_equal(seen, palette[values] / np.float32(255))
+
+
+def test_colours_beyond_the_palette_are_black() -> None:
+    seen = read(packed_png(np.full((5, 7), 9, np.uint8), 8, 3, bytes([255] * 6)))
+    assert not seen.any()
+
+
+def test_pictures_of_all_kinds_are_read_or_refused_when_their_bytes_are_damaged() -> None:
+    rng = np.random.default_rng(9)
+    values = rng.integers(0, 1 << 16, (5, 7, 4)).astype(np.uint16)
+    whole = [deep_png(values[..., :channels], colour) for colour, channels in ((0, 1), (2, 3), (4, 2), (6, 4))]
+    whole += [packed_png((values[..., 0] % 4).astype(np.uint8), bits, 3, bytes(12)) for bits in (2, 4, 8)]
+    refused = 0
+    for _ in range(1500):
+        data = bytearray(whole[int(rng.integers(len(whole)))])
+        for _ in range(int(rng.integers(1, 4))):
+            data[int(rng.integers(len(data)))] = int(rng.integers(256))
+        try:
+            seen = read(bytes(data))
+        except ImageError:
+            refused += 1
+        else:
+            assert ((seen >= 0) & (seen <= 1)).all()
+    assert refused > 1000
+
+
 WHOLE = png(np.zeros((4, 4, 3), np.uint8))
 
 
@@ -154,8 +282,12 @@ WHOLE = png(np.zeros((4, 4, 3), np.uint8))
         (WHOLE[:8] + WHOLE[33:], r"a PNG that begins with its sizes at byte 0, got the chunk b'IDAT'"),
         (WHOLE[:33] + WHOLE[-12:], r"a whole PNG, got a damaged one at byte 0"),
         (WHOLE[:8] + header(60000, 60000) + WHOLE[33:], r"PNGs of 4 x 4 pixels, got one of 60000 x 60000"),
-        (WHOLE[:8] + header(4, 4, 16) + WHOLE[33:], r"8 bits of red, green and blue, got 16 bits of colour type 2"),
-        (png(np.zeros((4, 4), np.uint8)), r"8 bits of red, green and blue, got 8 bits of colour type 0"),
+        (WHOLE[:8] + header(4, 4, 16) + WHOLE[33:], r"a whole PNG, got a damaged one at byte 0"),
+        (WHOLE[:8] + header(4, 4, 4) + WHOLE[33:], r"of bits that they may have, got 4 bits of colour type 2"),
+        (WHOLE[:8] + header(4, 4, 8, 5) + WHOLE[33:], r"of bits that they may have, got 8 bits of colour type 5"),
+        (WHOLE[:8] + header(4, 4, 8, 3) + WHOLE[33:], r"a palette in a PNG of colour type 3 at byte 0, got none"),
+        (WHOLE[:8] + header(4, 4, 8, 3) + chunk(b"PLTE", b"12"), r"a palette of 1 to 256 colours, got one of 2 bytes"),
+        (WHOLE[:8] + header(4, 4, 8, 3) + chunk(b"PLTE", bytes(771)), r"a palette of 1 to 256 colours, got one of 771"),
     ],
 )
 def test_agent_is_refused_when_its_picture_is_another(data: bytes, expected: str) -> None:
@@ -182,10 +314,10 @@ def test_agent_is_refused_when_its_picture_is_another(data: bytes, expected: str
         ([-1, -1, 3], [], r"1 to 16777216 values, got the shape"),
     ],
 )
-def test_new_behavior_is_refused_when_no_picture_has_its_shape(
+def test_observation_is_refused_when_no_picture_has_its_shape(
     shape: list[int], mapping: list[int], expected: str
 ) -> None:
-    with pytest.raises(UnityProtocolError, match=rf"^behavior 'AGV\?team=0': sensor 'camera': expected .*{expected}"):
+    with pytest.raises(UnityProtocolError, match=rf"^behavior 'AGV\?team=0': .*'camera'.*: expected .*{expected}"):
         decode([visual_agent(7, shape, WHOLE, mapping)], channels_first=True)
 
 

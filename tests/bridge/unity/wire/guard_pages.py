@@ -71,9 +71,9 @@ def walk(table: Any, behavior: Behavior) -> bool:
     for entry in entries[: head[layout.NUM_ENTRIES]]:
         walker.count_observations(table, int(entry[4]), int(entry[5]))
         rows = int(entry[6])
-        columns = walker.Columns(
+        columns = layout.Columns(
             observations=np.empty((rows, behavior.observation_size), np.float32),
-            compressed=np.empty((rows, len(behavior.sensors), 2), np.int64),
+            compressed=np.empty((rows, len(behavior.sensors), 4), np.int32),
             numbers=np.empty((2, rows), np.int32),
             rewards=np.empty((2, rows), np.float32),
             flags=np.empty((2, rows), np.bool_),
