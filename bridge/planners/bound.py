@@ -160,7 +160,7 @@ def _serves(config: WarehouseConfig, service: float, steps: float) -> float:
     if service > 0.0:
         return steps / service
     # Discs of robots whose centres lie in the disc of a station, by area.
-    smallest = min(role.radius_m for role in config.fleet)
+    smallest = min(role.inner_radius_m for role in config.fleet)
     return math.floor(((config.drive.station_radius_m + smallest) / smallest) ** 2) * steps
 
 
@@ -173,7 +173,7 @@ def _crossing_transports(config: WarehouseConfig, layout: Layout, window: _Windo
     if relocates or (despawns and isinstance(config.drive, DifferentialDriveConfig)):
         return math.inf
     if isinstance(config.drive, DifferentialDriveConfig):
-        smallest = min(role.radius_m for role in config.fleet)
+        smallest = min(role.inner_radius_m for role in config.fleet)
         rate = crossings_per_s(layout, config.drive, smallest)
         # A window of the longest lane may be under way at the end.
         across_s = max(layout.height, layout.width) * layout.cell_size_m / config.drive.max_speed_mps

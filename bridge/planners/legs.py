@@ -131,6 +131,8 @@ def _driven(config: WarehouseConfig, drive: DifferentialDriveConfig, layout: Lay
 
 def _speed_after(drive: DifferentialDriveConfig, service: ServiceConfig, mean_s: float) -> float:
     """Largest speed in m/s at which a robot leaves a station: it brakes for as long as it is served."""
+    if drive.lag_s > 0.0:
+        return float(service.docking_speed_mps)
     least_s = seconds_per_step(drive) * np.ceil(mean_s * (1.0 - service.spread) / seconds_per_step(drive) - 1e-9)
     return float(max(service.docking_speed_mps - least_s * drive.max_deceleration_mps2, 0.0))
 

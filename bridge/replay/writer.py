@@ -91,7 +91,7 @@ def _header(recording: Recording) -> dict[str, Any]:
         "width": layout.width,
         "height": layout.height,
         "cell_size_m": layout.cell_size_m,
-        "roles": [{"name": r.role, "count": r.count, "radius_m": r.radius_m} for r in recording.config.fleet],
+        "roles": [{"name": r.role, "count": r.count, "radius_m": r.outer_radius_m} for r in recording.config.fleet],
         "position_resolution_m": _POSITION_RESOLUTION_M,
         "heading_levels": _HEADING_LEVELS,
         "charge_levels": _CHARGE_LEVELS,

@@ -7,6 +7,7 @@ Unity scene.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -41,6 +42,7 @@ __all__ = [
     "NeighboursBlock",
     "PathBlock",
     "PositionBlock",
+    "ProtectiveFieldConfig",
     "RewardConfig",
     "RoleConfig",
     "SelfBlock",
@@ -76,8 +78,38 @@ class RoleConfig(Section):
     role: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=32, description="Name of the role, e.g. carrier.")
     count: int = Field(ge=1, le=10_000, description="Number of robots.")
     radius_m: float = Field(0.35, gt=0, le=10, description="Radius of the circular footprint in m.")
+    length_m: float | None = Field(
+        None, gt=0, le=20, description="Of a rectangular footprint instead, along the heading in m; null: circular."
+    )
+    width_m: float | None = Field(None, gt=0, le=20, description="Of the same, across the heading in m.")
     payload_kg: float | None = Field(None, gt=0, description="Heaviest load that it can carry in kg; null: any.")
     battery: BatteryConfig = Field(default_factory=BatteryConfig, description="Battery of each robot.")
+
+    @model_validator(mode="after")
+    def _one_footprint(self) -> Self:
+        if (self.length_m is None) != (self.width_m is None):
+            given = "length_m" if self.width_m is None else "width_m"
+            raise ValueError(f"expected length_m and width_m together, got {given} alone.")
+        if self.length_m is not None and "radius_m" in self.model_fields_set:
+            raise ValueError("expected either radius_m or length_m and width_m, got both.")
+        return self
+
+    @property
+    def half_sides_m(self) -> tuple[float, float]:
+        """Half the length and half the width of a rectangular footprint; zeros for a circular one."""
+        if self.length_m is None or self.width_m is None:
+            return 0.0, 0.0
+        return 0.5 * self.length_m, 0.5 * self.width_m
+
+    @property
+    def outer_radius_m(self) -> float:
+        """Radius of the smallest disc that holds the footprint, whichever way the robot faces."""
+        return self.radius_m if self.length_m is None else math.hypot(*self.half_sides_m)
+
+    @property
+    def inner_radius_m(self) -> float:
+        """Radius of the largest disc that fits into the footprint."""
+        return self.radius_m if self.length_m is None else min(self.half_sides_m)
 
 
 class GridConfig(Section):
@@ -94,6 +126,12 @@ class HeadingGridConfig(Section):
     step_s: float = Field(1.0, gt=0, le=60, description="Simulated time of one step in s.")
 
 
+class ProtectiveFieldConfig(Section):
+    """A robot's own safety, whatever it is told: it sees how far its way straight on is free, and can always stop."""
+
+    margin_m: float = Field(0.1, ge=0, le=10, description="Gap in m that is left to what it stops for.")
+
+
 class DifferentialDriveConfig(Section):
     """Robots are driven by forward speed v and turn rate omega, both in [-1, 1] of their limits."""
 
@@ -107,6 +145,15 @@ class DifferentialDriveConfig(Section):
     max_turn_rate_radps: float = Field(1.0, gt=0, description="Largest turn rate in rad/s.")
     max_turn_acceleration_radps2: float = Field(2.0, gt=0, description="Largest turn acceleration in rad/s2.")
     station_radius_m: float = Field(0.6, gt=0, description="A robot whose centre is this near has reached its target.")
+    lag_s: float = Field(
+        0.0,
+        ge=0,
+        le=10,
+        description="Time constant in s with which speed and turn rate follow their commands (first-order lag).",
+    )
+    protective_field: ProtectiveFieldConfig | None = Field(
+        None, description="Robots keep to speeds from which they can stop in the way that they have; null: they do not."
+    )
 
 
 DriveConfig = Annotated[GridConfig | HeadingGridConfig | DifferentialDriveConfig, Field(discriminator="kind")]
@@ -268,6 +315,10 @@ class WarehouseConfig(Section):
     @model_validator(mode="after")
     def _blocks_fit_drive(self) -> Self:
         blocks = [block.block for block in self.observation]
+        if self.drive.kind != "differential" and any(role.length_m is not None for role in self.fleet):
+            raise ValueError(
+                f"expected circular footprints with drive {self.drive.kind!r}, got length_m and width_m. Use radius_m."
+            )
         if self.drive.kind == "differential" and self.mask_blocked_moves:
             raise ValueError("expected mask_blocked_moves false with drive 'differential', got true.")
         if self.drive.kind != "grid" and "window" in blocks:

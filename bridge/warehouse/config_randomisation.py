@@ -93,8 +93,8 @@ class RandomisationConfig(Section):
         1.0,
         gt=0,
         le=1,
-        description="differential only: factor on how much speed and turn rate can change between two decisions in "
-        "an episode (wet floor), between this and 1.",
+        description="differential only: factor on how fast speed and turn rate can change in an episode (wet floor), "
+        "between this and 1.",
     )
     layout: LayoutVariationConfig | None = Field(
         None, description="Missing racks, racks out of place and blocked aisles; null: every episode on the floor plan."

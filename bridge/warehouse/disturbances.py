@@ -114,21 +114,20 @@ def _swap_commands(commands: Float32, told: Float32, delay: Int32, steps: Int32)
 class SlipperyFloor(Feature):
     """Speed limits and traction of an episode, the same for all robots of an environment; differential drive.
 
-    Commands are cut to what the episode allows: the speed to its share of the limit, and the change
-    of speed and turn rate to its share of what the drive could do until the next decision.
+    Traction scales how fast speed and turn rate change in every physics step, as the grip of wheels does: a robot
+    on a wet floor also brakes later.
 
     Args:
         parts: The simulator's arrays.
-        drive: Limits of the drive.
         min_speed: Smallest factor on the speed limits.
         min_traction: Smallest factor on the changes.
     """
 
-    def __init__(self, parts: Parts, drive: DifferentialDriveConfig, min_speed: float, min_traction: float) -> None:
-        self._parts, self._drive = parts, drive
+    def __init__(self, parts: Parts, min_speed: float, min_traction: float) -> None:
+        self._parts = parts
         self._least = {Purpose.SPEED_FACTOR: min_speed, Purpose.TRACTION_FACTOR: min_traction}
-        num_envs = len(parts.steps)
-        self._factors = {purpose: np.ones(num_envs) for purpose in self._least}
+        limits = parts.limits
+        self._factors = {Purpose.SPEED_FACTOR: limits.speed_factor, Purpose.TRACTION_FACTOR: limits.traction}
 
     @property
     def speed_factor(self) -> NDArray[np.float64]:
@@ -145,24 +144,6 @@ class SlipperyFloor(Feature):
         for purpose, least in self._least.items():
             for env in np.flatnonzero(envs):
                 self._factors[purpose][env] = least + (1.0 - least) * uniform(self._parts.keys[purpose, env], 0)
-
-    def before_motion(self) -> None:
-        """Cut the commands."""
-        parts, drive = self._parts, self._drive
-        # (E,) -> (E, 1)
-        speed_factor, traction = self.speed_factor[:, None], self.traction_factor[:, None]
-        share = parts.commands[..., 0] * speed_factor
-        target = share * np.where(share > 0, drive.max_speed_mps, drive.max_reverse_mps)
-        speed, turn = parts.pose.speed, parts.pose.turn_rate
-        faster, slower = drive.max_acceleration_mps2 * parts.step_s, drive.max_deceleration_mps2 * parts.step_s
-        up = np.where(speed >= 0, faster, slower) * traction
-        down = np.where(speed > 0, slower, faster) * traction
-        target = np.clip(target, speed - down, speed + up)
-        limit = np.where(target > 0, drive.max_speed_mps, max(drive.max_reverse_mps, 1e-9))
-        parts.commands[..., 0] = np.clip(target / limit, -1.0, 1.0)
-        change = drive.max_turn_acceleration_radps2 * parts.step_s * traction
-        target = np.clip(parts.commands[..., 1] * drive.max_turn_rate_radps, turn - change, turn + change)
-        parts.commands[..., 1] = np.clip(target / drive.max_turn_rate_radps, -1.0, 1.0)
 
 
 class ExecutionDelays(Feature):

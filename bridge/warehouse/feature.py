@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bridge.specs import WorldSpec
-from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
+from bridge.warehouse.drive_limits import DriveLimits, make_limits
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool, Traits
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.layout import Layout
@@ -65,6 +67,15 @@ class Parts:
     commands: NDArray[np.float32]
     step_s: float
     radius_m: float
+
+    @cached_property
+    def limits(self) -> DriveLimits:
+        """Limits and options of differential drive; always the same arrays."""
+        drive, random = self.config.drive, self.config.randomisation
+        assert isinstance(drive, DifferentialDriveConfig), "asked for by what drives"
+        if random is None or min(random.min_speed_factor, random.min_traction_factor) == 1.0:
+            return make_limits(drive, self.config.fleet)
+        return make_limits(drive, self.config.fleet, len(self.steps), random.min_traction_factor)
 
     def column(self, block: str, field: str) -> int:
         """Place of a field in the observations; -1 if they have no such block."""

@@ -74,7 +74,7 @@ def _disturbances(parts: Parts) -> Iterator[Feature]:
     if random.max_action_delay_steps > 0:
         yield LateActions(parts, random.max_action_delay_steps)
     if isinstance(drive, DifferentialDriveConfig) and min(random.min_speed_factor, random.min_traction_factor) < 1.0:
-        yield SlipperyFloor(parts, drive, random.min_speed_factor, random.min_traction_factor)
+        yield SlipperyFloor(parts, random.min_speed_factor, random.min_traction_factor)
     if random.execution_delays is not None:
         yield ExecutionDelays(parts, random.execution_delays)
     if max(random.lidar_noise_m, random.lidar_dropout, random.position_noise_m, random.neighbour_dropout) > 0.0:

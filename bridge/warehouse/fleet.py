@@ -161,7 +161,7 @@ class Traits(NamedTuple):
     """What is fixed about each robot; all (N,).
 
     Attributes:
-        radius_m: float64, footprint.
+        radius_m: float64, footprint, or the disc around a rectangular one.
         idle_drain: float64, share of the charge lost per step by electronics.
         moving_drain: float64, additional share per step while moving.
         loaded_factor: float64, factor on the moving drain while loaded.
@@ -221,7 +221,7 @@ def make_traits(config: WarehouseConfig, step_s: float) -> Traits:
     hours = step_s / 3600.0
     rows = [
         (
-            role.radius_m,
+            role.outer_radius_m,
             role.battery.drain_idle_per_h * role.battery.time_factor * hours,
             role.battery.drain_moving_per_h * role.battery.time_factor * hours,
             role.battery.drain_loaded_factor,

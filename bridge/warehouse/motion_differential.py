@@ -1,23 +1,35 @@
-"""Differential drive: forward speed and turn rate with limits, circular footprint, contact with racks and robots.
+"""Differential drive: forward speed and turn rate with limits, contact of discs or rectangles with racks and robots.
 
 A step is ``decision_steps`` physics steps. In each of them, robot after robot
 (slots counted up from an offset that is drawn anew every time):
 
 1. speed and turn rate approach their commands within the acceleration limits;
 2. the heading turns, and the centre moves along the middle heading;
-3. if the disc at the new place would touch a rack, a wall or a robot, then
+3. if the footprint at the new place would touch a rack, a wall or a robot, then
    under rule ``block`` the robot keeps its place and its speed becomes 0 (it
-   may still turn), and under rule ``despawn`` it leaves the floor together
-   with the robots that it would touch.
+   may still turn; a rectangle that has no room for that keeps its heading, and
+   its turn rate becomes 0), and under rule ``despawn`` it leaves the floor
+   together with the robots that it would touch.
 
-The test is exact: disc against the boxes of the blocked cells, and centre
-distance against the sum of the radii at the robots' present places. Robots
-already moved in this physics step are where they now are, so discs never
+The test is exact: disc or rectangle against the boxes of the blocked cells, and
+against the footprints of the robots at their present places. Robots
+already moved in this physics step are where they now are, so footprints never
 overlap. The border of a one-way cell is a wall for the centre of a
 robot that comes from the wrong side. A speed limit scales the command of a robot
 whose centre is in its cell; it brakes within its limits when it comes in faster.
-A robot covers less than its radius in a physics step (checked when
-the scenario is validated), so nothing is jumped over.
+A robot covers less than the radius of its footprint, or than half its shorter side,
+in a physics step (checked when the scenario is validated), so nothing is jumped over.
+
+Options, each off unless the scenario asks for it:
+
+- *Lag*: speed and turn rate close only the share ``1 - exp(-dt / tau)`` of their
+  gap to the command in a step (a first-order lag), within the acceleration limits. Once
+  a robot is told to stand, what is left below 1 mm/s, or 1 mrad/s, is cut.
+- *Friction*: factors of the running episode on the largest speeds, and on how
+  fast speed and turn rate change.
+- *Protective field* (``protective_field``): the command is limited to the speed
+  from which the robot can stop in the way that it has straight on; a robot that is
+  faster brakes.
 
 Contacts under ``block`` are measured afterwards from the final places, so that
 a fault of the rule would show.
@@ -31,45 +43,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
-from bridge.warehouse.config import DifferentialDriveConfig
+from bridge.warehouse.drive_limits import DriveLimits
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
+from bridge.warehouse.protective_field import clear_way, safe_speed
 from bridge.warehouse.random_streams import draw
+from bridge.warehouse.rectangles import disc_meets_rectangle, rectangle_meets_rack, rectangles_meet
 
-__all__ = ["CellLists", "DriveLimits", "drive_differential", "make_cell_lists", "make_limits"]
+__all__ = ["CellLists", "drive_differential", "make_cell_lists"]
 
 Int32 = NDArray[np.int32]
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 
 _TOLERANCE_M: Final = 1e-9
-
-
-class DriveLimits(NamedTuple):
-    """Limits of the drive: m/s, m/s2, rad/s, rad/s2 and the physics steps (s, count)."""
-
-    step_s: float
-    decision_steps: int
-    max_speed: float
-    max_reverse: float
-    max_acceleration: float
-    max_deceleration: float
-    max_turn_rate: float
-    max_turn_acceleration: float
-
-
-def make_limits(drive: DifferentialDriveConfig) -> DriveLimits:
-    """The limits of a scenario."""
-    return DriveLimits(
-        step_s=float(drive.step_s),
-        decision_steps=drive.decision_steps,
-        max_speed=float(drive.max_speed_mps),
-        max_reverse=float(drive.max_reverse_mps),
-        max_acceleration=float(drive.max_acceleration_mps2),
-        max_deceleration=float(drive.max_deceleration_mps2),
-        max_turn_rate=float(drive.max_turn_rate_radps),
-        max_turn_acceleration=float(drive.max_turn_acceleration_radps2),
-    )
+_STANDS: Final = 1e-3
 
 
 class CellLists(NamedTuple):
@@ -111,8 +99,8 @@ def drive_differential(
         pose: Advanced.
         outcome: ``refused``, ``robot_contacts``, ``rack_contacts``, ``leaving`` and ``moved_m`` are written.
         lists: Of :func:`make_cell_lists`.
-        limits: Limits of the drive.
-        radius: (N,) float64, footprints in m.
+        limits: Of :func:`bridge.warehouse.drive_limits.make_limits`.
+        radius: (N,) float64, footprints, or the discs around rectangular ones, in m.
         actions: (E, N, 2) float32 in [-1, 1], forward speed and turn rate as shares of their limits.
         keys: (E,) uint64, stream of the right of way.
         steps: (E,) int32, number of the step in its episode.
@@ -142,7 +130,7 @@ def drive_differential(
             pose.vx[env, robot] = (pose.vx[env, robot] + pose.x[env, robot]) / duration
             pose.vy[env, robot] = (pose.vy[env, robot] + pose.y[env, robot]) / duration
             if fleet.alive[env, robot] and not despawn:
-                _measure_contacts(floor, pose, outcome, radius, env, robot, lists)
+                _measure_contacts(floor, pose, outcome, limits, radius, env, robot, lists)
         for robot in range(num_robots):
             lists.first[fleet.cell[env, robot]] = -1
 
@@ -171,22 +159,33 @@ def _tick(
             fastest = min(fastest, floor.speed_limit[fleet.cell[env, robot]])
         wanted_speed = share * fastest
         wanted_turn = float(actions[env, robot, 1]) * limits.max_turn_rate
-    speed = _approach(
-        pose.speed[env, robot],
-        wanted_speed,
-        limits.max_acceleration * limits.step_s,
-        limits.max_deceleration * limits.step_s,
-    )
+    faster, slower = limits.max_acceleration * limits.step_s, limits.max_deceleration * limits.step_s
     turn_step = limits.max_turn_acceleration * limits.step_s
-    turn = _approach(pose.turn_rate[env, robot], wanted_turn, turn_step, turn_step)
+    if len(limits.traction) > 0:
+        wanted_speed *= limits.speed_factor[env]
+        faster, slower = faster * limits.traction[env], slower * limits.traction[env]
+        turn_step *= limits.traction[env]
+    if limits.field_margin >= 0.0:
+        wanted_speed = _stop_in_time(floor, pose, limits, radius, env, robot, wanted_speed, lists)
+    speed, turn = pose.speed[env, robot], pose.turn_rate[env, robot]
+    if limits.response < 1.0:
+        wanted_speed = _lag(speed, wanted_speed, limits.response)
+        wanted_turn = _lag(turn, wanted_turn, limits.response)
+    speed = _approach(speed, wanted_speed, faster, slower)
+    turn = _approach(turn, wanted_turn, turn_step, turn_step)
     middle = pose.heading[env, robot] + 0.5 * turn * limits.step_s
     heading = pose.heading[env, robot] + turn * limits.step_s
     heading -= 2.0 * np.pi * np.floor((heading + np.pi) / (2.0 * np.pi))
+    pose.speed[env, robot] = speed
+    pose.turn_rate[env, robot] = turn
+    if len(limits.half_length) > 0:
+        _move_figure(
+            floor, fleet, pose, outcome, limits, radius, env, robot, despawn, lists, speed, turn, middle, heading
+        )
+        return
     pose.heading[env, robot] = heading
     pose.cos[env, robot] = np.cos(heading)
     pose.sin[env, robot] = np.sin(heading)
-    pose.speed[env, robot] = speed
-    pose.turn_rate[env, robot] = turn
     if speed == 0.0:
         return
     x = pose.x[env, robot] + speed * limits.step_s * np.cos(middle)
@@ -194,7 +193,7 @@ def _tick(
     on_rack = _touches_rack(floor, x, y, radius[robot])
     if floor.one_way and not on_rack:
         on_rack = not _may_enter(floor, fleet.cell[env, robot], _cell_at(floor, x, y))
-    touched = _count_touched(floor, pose, radius, env, robot, x, y, lists)
+    touched = _count_touched(floor, pose, limits, radius, env, robot, x, y, 0.0, 0.0, lists)
     if not on_rack and touched == 0:
         pose.x[env, robot] = x
         pose.y[env, robot] = y
@@ -204,9 +203,89 @@ def _tick(
     pose.speed[env, robot] = 0.0
     if despawn:
         outcome.rack_contacts[env, robot] += on_rack
-        _remove_touching(floor, fleet, pose, outcome, radius, env, robot, x, y, lists)
+        _remove_touching(floor, fleet, pose, outcome, limits, radius, env, robot, x, y, 0.0, 0.0, lists)
     else:
         outcome.refused[env, robot] = True
+
+
+@lean_kernel
+def _move_figure(
+    floor: Floor,
+    fleet: Fleet,
+    pose: Pose,
+    outcome: Outcome,
+    limits: DriveLimits,
+    radius: Float64,
+    env: int,
+    robot: int,
+    despawn: bool,
+    lists: CellLists,
+    speed: float,
+    turn: float,
+    middle: float,
+    heading: float,
+) -> None:
+    """The second half of a physics step where some footprints are rectangles: turning needs room, too."""
+    if speed == 0.0 and turn == 0.0:
+        return
+    cos, sin = float(np.float32(np.cos(heading))), float(np.float32(np.sin(heading)))
+    # Drive and turn, or at least turn, or stay.
+    for driven in (speed, 0.0):
+        x = pose.x[env, robot] + driven * limits.step_s * np.cos(middle)
+        y = pose.y[env, robot] + driven * limits.step_s * np.sin(middle)
+        on_rack = _figure_meets_rack(floor, limits, radius, robot, x, y, cos, sin, 0.0)
+        if floor.one_way and not on_rack:
+            on_rack = not _may_enter(floor, fleet.cell[env, robot], _cell_at(floor, x, y))
+        touched = _count_touched(floor, pose, limits, radius, env, robot, x, y, cos, sin, lists)
+        if not on_rack and touched == 0:
+            pose.x[env, robot] = x
+            pose.y[env, robot] = y
+            pose.heading[env, robot] = heading
+            pose.cos[env, robot] = cos
+            pose.sin[env, robot] = sin
+            outcome.moved_m[env, robot] += abs(driven) * limits.step_s
+            _relink(fleet.cell[env], robot, _cell_at(floor, x, y), lists)
+            return
+        pose.speed[env, robot] = 0.0
+        if despawn:
+            outcome.rack_contacts[env, robot] += on_rack
+            _remove_touching(floor, fleet, pose, outcome, limits, radius, env, robot, x, y, cos, sin, lists)
+            return
+        outcome.refused[env, robot] = True
+    pose.turn_rate[env, robot] = 0.0
+
+
+@lean_kernel
+def _stop_in_time(
+    floor: Floor, pose: Pose, limits: DriveLimits, radius: Float64, env: int, robot: int, wanted: float,
+    lists: CellLists,
+) -> float:  # fmt: skip
+    """The command, limited to the speed from which the robot can stop before the next obstacle straight on."""
+    speed = pose.speed[env, robot]
+    ahead = speed if speed != 0.0 else wanted
+    if ahead == 0.0:
+        return wanted
+    braking, lag_s = limits.field_deceleration, limits.lag_s
+    most = max(abs(speed), abs(wanted))
+    # Far enough that nothing beyond matters; robots that come the other way need as much.
+    reach = 2.0 * most * (0.5 * most / braking + limits.step_s + lag_s) + limits.field_margin
+    clear = clear_way(
+        floor, pose, radius, limits.half_length, limits.half_width, lists.first, lists.follower, env, robot,
+        ahead < 0.0, reach, limits.widest, braking, lag_s,
+    )  # fmt: skip
+    safe = safe_speed(clear - limits.field_margin, braking, limits.step_s, lag_s)
+    if abs(speed) > safe and limits.response < 1.0:
+        # A drive that lags has to be told more than what it is to do.
+        return 0.0
+    return min(wanted, safe) if ahead > 0.0 else max(wanted, -safe)
+
+
+@kernel_part
+def _lag(value: float, target: float, response: float) -> float:
+    """What a first-order lag makes of a command; what is left of one to stand is cut."""
+    if target == 0.0 and abs(value) < _STANDS:
+        return 0.0
+    return value + response * (target - value)
 
 
 @kernel_part
@@ -261,14 +340,29 @@ def _touches_rack(floor: Floor, x: float, y: float, radius: float) -> bool:
 
 
 @kernel_part
+def _figure_meets_rack(
+    floor: Floor, limits: DriveLimits, radius: Float64, robot: int, x: float, y: float, cos: float, sin: float,
+    tolerance: float,
+) -> bool:  # fmt: skip
+    """Whether a footprint overlaps a blocked cell or the outside of the floor, by more than a tolerance."""
+    if len(limits.half_length) == 0 or limits.half_length[robot] == 0.0:
+        return _touches_rack(floor, x, y, radius[robot] - tolerance)
+    half_length, half_width = limits.half_length[robot] - tolerance, limits.half_width[robot] - tolerance
+    return rectangle_meets_rack(floor, x, y, cos, sin, half_length, half_width)
+
+
+@kernel_part
 def _count_touched(
     floor: Floor,
     pose: Pose,
+    limits: DriveLimits,
     radius: Float64,
     env: int,
     robot: int,
     x: float,
     y: float,
+    cos: float,
+    sin: float,
     lists: CellLists,
 ) -> int:
     """Number of other robots that a robot would overlap at (x, y); a footprint is at most a cell wide."""
@@ -279,17 +373,43 @@ def _count_touched(
         for near_column in range(max(column - 1, 0), min(column + 2, floor.width)):
             other = lists.first[near_row * floor.width + near_column]
             while other >= 0:
-                if other != robot and _overlap(pose, radius, env, robot, other, x, y):
+                if other != robot and _overlap(pose, limits, radius, env, robot, other, x, y, cos, sin):
                     touched += 1
                 other = lists.follower[other]
     return touched
 
 
 @kernel_part
-def _overlap(pose: Pose, radius: Float64, env: int, robot: int, other: int, x: float, y: float) -> bool:
+def _overlap(
+    pose: Pose, limits: DriveLimits, radius: Float64, env: int, robot: int, other: int, x: float, y: float, cos: float,
+    sin: float,
+) -> bool:  # fmt: skip
     dx, dy = pose.x[env, other] - x, pose.y[env, other] - y
     reach = radius[robot] + radius[other] - _TOLERANCE_M
-    return bool(dx * dx + dy * dy < reach * reach)
+    near = bool(dx * dx + dy * dy < reach * reach)
+    if len(limits.half_length) == 0 or not near:
+        return near
+    return _figures_meet(pose, limits, radius, env, robot, other, dx, dy, cos, sin)
+
+
+@lean_kernel
+def _figures_meet(
+    pose: Pose, limits: DriveLimits, radius: Float64, env: int, robot: int, other: int, dx: float, dy: float,
+    cos: float, sin: float,
+) -> bool:  # fmt: skip
+    """Whether two footprints overlap whose discs around them do."""
+    length, width = limits.half_length[robot], limits.half_width[robot]
+    other_length, other_width = limits.half_length[other], limits.half_width[other]
+    other_cos, other_sin = float(pose.cos[env, other]), float(pose.sin[env, other])
+    if length == 0.0 and other_length == 0.0:
+        return True
+    if length == 0.0:
+        disc = radius[robot] - _TOLERANCE_M
+        return disc_meets_rectangle(-dx, -dy, disc, other_cos, other_sin, other_length, other_width)
+    if other_length == 0.0:
+        return disc_meets_rectangle(dx, dy, radius[other] - _TOLERANCE_M, cos, sin, length, width)
+    length, width = length - _TOLERANCE_M, width - _TOLERANCE_M
+    return rectangles_meet(dx, dy, cos, sin, length, width, other_cos, other_sin, other_length, other_width)
 
 
 @kernel_part
@@ -298,17 +418,20 @@ def _remove_touching(
     fleet: Fleet,
     pose: Pose,
     outcome: Outcome,
+    limits: DriveLimits,
     radius: Float64,
     env: int,
     robot: int,
     x: float,
     y: float,
+    cos: float,
+    sin: float,
     lists: CellLists,
 ) -> None:
     """Rule ``despawn``: the robot and those that it would overlap at (x, y) leave the floor."""
     for other in range(len(radius)):
         present = fleet.alive[env, other] and not outcome.leaving[env, other] and other != robot
-        if present and _overlap(pose, radius, env, robot, other, x, y):
+        if present and _overlap(pose, limits, radius, env, robot, other, x, y, cos, sin):
             outcome.robot_contacts[env, robot] += 1
             outcome.robot_contacts[env, other] += 1
             outcome.leaving[env, other] = True
@@ -322,14 +445,17 @@ def _measure_contacts(
     floor: Floor,
     pose: Pose,
     outcome: Outcome,
+    limits: DriveLimits,
     radius: Float64,
     env: int,
     robot: int,
     lists: CellLists,
 ) -> None:
     x, y = pose.x[env, robot], pose.y[env, robot]
-    outcome.rack_contacts[env, robot] = _touches_rack(floor, x, y, radius[robot] - _TOLERANCE_M)
-    outcome.robot_contacts[env, robot] = _count_touched(floor, pose, radius, env, robot, x, y, lists)
+    cos, sin = float(pose.cos[env, robot]), float(pose.sin[env, robot])
+    on_rack = _figure_meets_rack(floor, limits, radius, robot, x, y, cos, sin, _TOLERANCE_M)
+    outcome.rack_contacts[env, robot] = on_rack
+    outcome.robot_contacts[env, robot] = _count_touched(floor, pose, limits, radius, env, robot, x, y, cos, sin, lists)
 
 
 @kernel_part

@@ -194,7 +194,7 @@ def _draw_robots(picture: Image.Image, simulator: WarehouseView, env: int, cell_
     drives = simulator.config.drive.kind != "grid"
     for (colour, role), config in zip(_coloured_roles(simulator), simulator.config.fleet, strict=True):
         # On large floors robots are drawn larger than they are, to be seen at all.
-        radius = max(config.radius_m / simulator.layout.cell_size_m * cell, _OVERSAMPLING * 2.5)
+        radius = max(config.outer_radius_m / simulator.layout.cell_size_m * cell, _OVERSAMPLING * 2.5)
         for robot in range(role.start, role.stop):
             if not simulator.alive[env, robot]:
                 continue

@@ -147,15 +147,20 @@ def _drive_faults(config: WarehouseConfig, drive: DifferentialDriveConfig, layou
         )
     fastest = max(drive.max_speed_mps, drive.max_reverse_mps) * drive.step_s
     for index, role in enumerate(config.fleet):
-        if 2 * role.radius_m >= layout.cell_size_m:
+        disc = role.length_m is None
+        key = f"fleet[{index}].{'radius_m' if disc else 'length_m, width_m'}"
+        if 2 * role.outer_radius_m >= layout.cell_size_m:
             yield (
-                f"fleet[{index}].radius_m: expected less than half the cell size {layout.cell_size_m:g} m, so that a "
-                f"robot fits into an aisle of one cell, got {role.radius_m:g}. Lower it or raise layout.cell_size_m."
+                f"{key}: expected {'' if disc else 'half a diagonal of '}less than half the cell size "
+                f"{layout.cell_size_m:g} m, so that a robot fits into an aisle of one cell"
+                f"{'' if disc else ' and can turn there'}, got {role.outer_radius_m:g}. Lower it or raise "
+                "layout.cell_size_m."
             )
-        if fastest >= role.radius_m:
+        if fastest >= role.inner_radius_m:
             yield (
-                f"fleet[{index}].radius_m: expected more than the way of one physics step, {fastest:g} m, so that no "
-                f"contact is jumped over, got {role.radius_m:g}. Lower drive.step_s or the speed."
+                f"{key}: expected {'' if disc else 'half the shorter side '}more than the way of one physics step, "
+                f"{fastest:g} m, so that no contact is jumped over, got {role.inner_radius_m:g}. Lower drive.step_s or "
+                "the speed."
             )
 
 

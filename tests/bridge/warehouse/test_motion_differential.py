@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from bridge.warehouse.config import DifferentialDriveConfig
-from bridge.warehouse.motion_differential import drive_differential, make_cell_lists, make_limits
+from bridge.warehouse.drive_limits import make_limits
+from bridge.warehouse.motion_differential import drive_differential, make_cell_lists
 
 HALL = """
 ..........

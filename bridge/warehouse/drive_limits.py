@@ -1,0 +1,95 @@
+"""Limits and options of differential drive, in the numbers of its kernel."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.warehouse.config import DifferentialDriveConfig, RoleConfig
+
+__all__ = ["DriveLimits", "make_limits"]
+
+Float64 = NDArray[np.float64]
+
+
+class DriveLimits(NamedTuple):
+    """Limits of the drive: m/s, m/s2, rad/s, rad/s2 and the physics steps (s, count); then the options.
+
+    Attributes:
+        step_s: Physics step.
+        decision_steps: Physics steps of a decision.
+        max_speed: Forwards.
+        max_reverse: Backwards.
+        max_acceleration: Of the speed.
+        max_deceleration: Braking.
+        max_turn_rate: To both sides.
+        max_turn_acceleration: And its braking.
+        response: Share of the gap to the command that a physics step closes; 1 without a lag.
+        lag_s: Time constant of the lag.
+        field_margin: Gap that a protective field keeps in m; negative without one.
+        field_deceleration: Braking that it counts on.
+        widest: Radius of the largest disc around a footprint in m.
+        half_length: (N,) float64, half the length of rectangular footprints in m, 0 for discs; empty if all are discs.
+        half_width: (N,) float64, likewise.
+        speed_factor: (E,) float64, of the running episodes; empty if it is always 1.
+        traction: (E,) float64, likewise.
+    """
+
+    step_s: float
+    decision_steps: int
+    max_speed: float
+    max_reverse: float
+    max_acceleration: float
+    max_deceleration: float
+    max_turn_rate: float
+    max_turn_acceleration: float
+    response: float
+    lag_s: float
+    field_margin: float
+    field_deceleration: float
+    widest: float
+    half_length: Float64
+    half_width: Float64
+    speed_factor: Float64
+    traction: Float64
+
+
+def make_limits(
+    drive: DifferentialDriveConfig,
+    fleet: tuple[RoleConfig, ...] = (),
+    slipping_envs: int = 0,
+    min_traction: float = 1.0,
+) -> DriveLimits:
+    """The limits of a scenario.
+
+    Args:
+        drive: The drive.
+        fleet: The robots by role; without them all footprints are discs.
+        slipping_envs: Number of environments whose ``speed_factor`` and ``traction`` somebody will write; 0 for none.
+        min_traction: Smallest traction; a protective field counts on no more.
+    """
+    rectangles = np.array([role.half_sides_m for role in fleet for _ in range(role.count)]).reshape(-1, 2)
+    if not rectangles.any():
+        rectangles = rectangles[:0]
+    field = drive.protective_field
+    return DriveLimits(
+        step_s=float(drive.step_s),
+        decision_steps=drive.decision_steps,
+        max_speed=float(drive.max_speed_mps),
+        max_reverse=float(drive.max_reverse_mps),
+        max_acceleration=float(drive.max_acceleration_mps2),
+        max_deceleration=float(drive.max_deceleration_mps2),
+        max_turn_rate=float(drive.max_turn_rate_radps),
+        max_turn_acceleration=float(drive.max_turn_acceleration_radps2),
+        response=float(-np.expm1(-drive.step_s / drive.lag_s)) if drive.lag_s else 1.0,
+        lag_s=float(drive.lag_s),
+        field_margin=-1.0 if field is None else float(field.margin_m),
+        field_deceleration=float(drive.max_deceleration_mps2 * min_traction),
+        widest=max((role.outer_radius_m for role in fleet), default=0.0),
+        half_length=np.ascontiguousarray(rectangles[:, 0]),
+        half_width=np.ascontiguousarray(rectangles[:, 1]),
+        speed_factor=np.ones(slipping_envs),
+        traction=np.ones(slipping_envs),
+    )
