@@ -211,8 +211,8 @@ def _next_key(keys: Int64, found: int, last: np.int64) -> np.int64:
 def _write_relative(card: Float32, own: Float32, shown: np.float32, row: Float32) -> None:
     """A card with place and velocity relative to the robot that looks at it; zeros where nobody is shown."""
     row[0] = card[0]
-    row[1] = card[1] - own[0] * shown
-    row[2] = card[2] - own[1] * shown
+    row[1] = _cut(card[1] - own[0] * shown)
+    row[2] = _cut(card[2] - own[1] * shown)
     row[3] = card[3] - own[2] * shown
     row[4] = card[4] - own[3] * shown
     row[5] = card[5]
@@ -225,5 +225,11 @@ def _turn(cos: np.float32, sin: np.float32, row: Float32) -> None:
     """Turn place, velocity and way into the body frame."""
     for at in range(1, 7, 2):
         x, y = row[at], row[at + 1]
-        row[at] = cos * x + sin * y
-        row[at + 1] = cos * y - sin * x
+        row[at] = _cut(cos * x + sin * y)
+        row[at + 1] = _cut(cos * y - sin * x)
+
+
+@kernel_part
+def _cut(value: np.float32) -> np.float32:
+    """At most 1 in size: rounding may lift what is just in range above it."""
+    return min(max(value, np.float32(-1.0)), np.float32(1.0))

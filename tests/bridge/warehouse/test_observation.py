@@ -206,6 +206,19 @@ def test_observe_neighbours_gives_opposite_right_of_way_to_the_two_of_a_pair(mak
         assert flags[0] == -flags[1] != 0
 
 
+@pytest.mark.parametrize("turning", [False, True])
+def test_observe_neighbours_stays_in_range_when_rounding_lifts_the_farthest(make_scene: Any, turning: bool) -> None:
+    scene = make_scene("S" + "." * 38 + "E", 2)
+    largest = 0.0
+    for column in range(34):
+        scene.place(0, 0, column)
+        scene.place(0, 1, column + 6)
+        block = _neighbours(scene, 1, 6.0, turning)[0, :, 0]
+        assert block[:, 0].tolist() == [1.0, 1.0]
+        largest = max(largest, float(np.abs(block).max()))
+    assert largest == 1.0
+
+
 def test_observe_neighbours_shows_last_move_and_next_way_on_the_grid(make_scene: Any) -> None:
     scene = make_scene(FLOOR, 2)
     scene.place(0, 0, 16)
