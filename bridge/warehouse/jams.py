@@ -3,7 +3,8 @@
 *Deadlock* (grid). A robot with a target wants the cells that bring it one cell
 nearer. If robots stand in all of them, it waits for the robot in the first of
 them (up, right, down, left). A circle of robots that wait for each other is a
-deadlock once each of them has stood still for ``cycle_s``.
+deadlock once each of them has stood still for ``cycle_s``; standing at a station
+until it is served is no such standing.
 
 *Livelock*. A robot with a task has made no progress for ``no_progress_s``: it
 has not come nearer to its target than it ever was since it was given it,
@@ -53,7 +54,7 @@ class Jams(NamedTuple):
     """Who is stuck; all (E, N).
 
     Attributes:
-        still: int32, steps since the robot last moved.
+        still: int32, steps since the robot last moved or was served.
         goal: int32, target that ``nearest`` is about; -1 without a task.
         nearest: int32, fewest cells that it has been away from the target since it was given it.
         stalled: int32, steps since ``nearest`` last fell.
@@ -152,7 +153,7 @@ def find_jams(
         for robot in range(num_robots):
             jams.began[env, robot] = 0
             jams.relocated[env, robot] = False
-            moved = outcome.moved_m[env, robot] > 0.0 or not fleet.alive[env, robot]
+            moved = outcome.moved_m[env, robot] > 0.0 or outcome.served[env, robot] != 0 or not fleet.alive[env, robot]
             jams.still[env, robot] = 0 if moved else jams.still[env, robot] + 1
             waiting = _note_progress(fleet, jams, env, robot)
             candidates += waiting and 0 < limits.cycle_steps <= jams.still[env, robot]

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bridge.warehouse.config import DifferentialDriveConfig
+from bridge.warehouse.config import DifferentialDriveConfig, ServiceConfig, TaskConfig
 from bridge.warehouse.config_monitoring import DeadlockConfig, MetricsConfig
 from bridge.warehouse.jams import DEADLOCKED, LIVELOCKED
 from bridge.warehouse.simulator import WarehouseSimulator
+from bridge.warehouse.tasks import PICKED_UP
 from bridge.warehouse.view import LEFT, RIGHT, STAY
 
 LANE = """
@@ -73,6 +74,21 @@ def test_deadlock_is_found_when_two_robots_wait_for_each_other(make_warehouse: A
     assert (metrics["deadlocks"], metrics["livelocks"]) == (1.0, 0.0)
     # Two robots, all nine steps.
     assert metrics["deadlock_time_s"] == 18.0
+
+
+def test_standing_until_one_is_served_is_no_deadlock(make_warehouse: Any) -> None:
+    """A robot is served for 6 s while the next one stands before it: they have been face to face since then only."""
+    service = TaskConfig(service=ServiceConfig(pick_s=6.0))
+    simulator = _simulator(make_warehouse, deadlock=DeadlockConfig(cycle_s=4.0), tasks=service, episode_steps=30)
+    _put(simulator, 0, 0, 0, loaded=False)
+    _put(simulator, 1, 1, 0, loaded=False)
+    served, began = [], []
+    for _ in range(14):
+        _step(simulator, RIGHT, LEFT)
+        assert simulator.jams is not None
+        served.append(int(simulator.outcome.served[0, 0]))
+        began.append(int(simulator.jams.began[0, 0]))
+    assert began.index(DEADLOCKED) == served.index(PICKED_UP) + 4
 
 
 def test_deadlock_ends_when_a_robot_backs_out_and_counts_again(make_warehouse: Any) -> None:
