@@ -47,12 +47,30 @@ __all__ = [
     "RoleConfig",
     "SelfBlock",
     "ServiceConfig",
+    "SpeedLimitBlock",
+    "SpeedZoneConfig",
     "TargetBlock",
     "TaskConfig",
     "TransportConfig",
     "WarehouseConfig",
     "WindowBlock",
 ]
+
+
+class SpeedZoneConfig(Section):
+    """A rectangle of cells in which robots may not drive faster."""
+
+    first: Cell = Field(description="Cell [row, column] at its top left.")
+    last: Cell = Field(description="Cell [row, column] at its bottom right.")
+    limit_mps: float = Field(gt=0, le=100, description="Largest speed in m/s; a lower limit of the plan stays.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.first[0] > self.last[0] or self.first[1] > self.last[1]:
+            raise ValueError(
+                f"expected 'first' above and to the left of 'last', got {list(self.first)} and {list(self.last)}."
+            )
+        return self
 
 
 class LayoutConfig(Section):
@@ -64,6 +82,8 @@ class LayoutConfig(Section):
     closed: tuple[Cell, ...] = Field(
         (), description="Cells [row, column] that are blocked although the plan says they are free: a closed aisle."
     )
+
+    speed_zones: tuple[SpeedZoneConfig, ...] = Field((), description="Zones of lower speed, besides those of the plan.")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -209,6 +229,12 @@ class PositionBlock(Section):
     range_m: float = Field(100.0, gt=0, description="Positions are divided by this and cut at 1.")
 
 
+class SpeedLimitBlock(Section):
+    """The speed limit of the cell that the robot is in, as a share of its largest speed; 1 where there is none."""
+
+    block: Literal["speed_limit"] = "speed_limit"
+
+
 class HistoryBlock(Section):
     """What the robot saw in other blocks at its last decisions, newest first; zeros before the start of its life."""
 
@@ -226,6 +252,7 @@ BlockConfig = Annotated[
     | NeighboursBlock
     | MessagesBlock
     | PositionBlock
+    | SpeedLimitBlock
     | HistoryBlock,
     Field(discriminator="block"),
 ]

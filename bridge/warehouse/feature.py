@@ -16,7 +16,16 @@ from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool, Traits
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.layout import Layout
 
-__all__ = ["HELD_DELAYED", "HELD_SERVED", "HELD_STOPPED", "OFF_CHARGING", "OFF_RESTING", "Feature", "Parts"]
+__all__ = [
+    "HELD_DELAYED",
+    "HELD_SERVED",
+    "HELD_SLOW",
+    "HELD_STOPPED",
+    "OFF_CHARGING",
+    "OFF_RESTING",
+    "Feature",
+    "Parts",
+]
 
 Bool = NDArray[np.bool_]
 
@@ -24,6 +33,7 @@ Bool = NDArray[np.bool_]
 HELD_SERVED: Final = 1
 HELD_DELAYED: Final = 2
 HELD_STOPPED: Final = 4
+HELD_SLOW: Final = 8
 
 # Bits of ``Fleet.off_duty``.
 OFF_CHARGING: Final = 1

@@ -6,19 +6,27 @@ from collections.abc import Iterator
 
 from bridge.specs import MetricSpec
 from bridge.warehouse.charging import CHARGING_METRICS, Charging
-from bridge.warehouse.config import DifferentialDriveConfig, HistoryBlock, PositionBlock, WarehouseConfig
+from bridge.warehouse.config import (
+    DifferentialDriveConfig,
+    HistoryBlock,
+    PositionBlock,
+    SpeedLimitBlock,
+    WarehouseConfig,
+)
 from bridge.warehouse.contact_watch import NEAR_MISS_METRICS, STOP_METRICS, NearMisses, ProtectiveStops
 from bridge.warehouse.disturbances import AbsentRobots, ExecutionDelays, LateActions, SlipperyFloor
 from bridge.warehouse.errands import Errands
 from bridge.warehouse.feature import Feature, Parts
+from bridge.warehouse.layout import Layout
 from bridge.warehouse.loads import LOAD_METRICS, LoadCounter
 from bridge.warehouse.memory_blocks import History, Position
 from bridge.warehouse.sensor_noise import SensorNoise
 from bridge.warehouse.service import SERVICE_METRICS, Service
+from bridge.warehouse.speed_zones import SpeedLimitView, SpeedZones, steps_per_cell
 from bridge.warehouse.timeouts import TIMEOUT_METRICS, Timeouts
 from bridge.warehouse.yielding import YIELD_METRICS, Yielding
 
-__all__ = ["feature_metrics", "holds_robots", "make_features"]
+__all__ = ["feature_metrics", "has_slow_cells", "holds_robots", "make_features"]
 
 
 def feature_metrics(config: WarehouseConfig) -> tuple[MetricSpec, ...]:
@@ -60,6 +68,8 @@ def make_features(parts: Parts) -> tuple[Feature, ...]:
         features.append(ProtectiveStops(parts, contact.stop_s))
     if contact.near_miss_m is not None:
         features.append(NearMisses(parts, contact.near_miss_m))
+    if has_slow_cells(parts.config, parts.layout):
+        features.append(SpeedZones(parts))
     if parts.config.charges:
         features.append(Charging(parts))
     return (*features, *_disturbances(parts), *_memories(parts))
@@ -85,14 +95,24 @@ def _memories(parts: Parts) -> Iterator[Feature]:
     for block in parts.config.observation:
         if isinstance(block, PositionBlock):
             yield Position(parts, block)
+        if isinstance(block, SpeedLimitBlock):
+            yield SpeedLimitView(parts)
     # Last: it remembers what all others have written.
     for block in parts.config.observation:
         if isinstance(block, HistoryBlock):
             yield History(parts, block)
 
 
-def holds_robots(config: WarehouseConfig) -> bool:
+def has_slow_cells(config: WarehouseConfig, layout: Layout) -> bool:
+    """Robots that move from cell to cell may not drive a cell per step everywhere."""
+    drive = config.drive
+    if isinstance(drive, DifferentialDriveConfig):
+        return False
+    return bool((steps_per_cell(layout, drive.step_s) > 1).any())
+
+
+def holds_robots(config: WarehouseConfig, layout: Layout) -> bool:
     """Some feature lets robots stand whatever they are told."""
     random = config.randomisation
     delays = random is not None and random.execution_delays is not None
-    return config.tasks.service is not None or delays or config.contact.rule == "stop"
+    return config.tasks.service is not None or delays or config.contact.rule == "stop" or has_slow_cells(config, layout)

@@ -25,15 +25,38 @@ def load_layout(config: WarehouseConfig, folder: Path) -> Layout:
     try:
         if section.grid is not None:
             rows = [row.strip() for row in section.grid.strip().splitlines()]
-            return _close(Layout.from_drawing(rows, section.cell_size_m, "warehouse.layout.grid"), config)
+            return _amend(Layout.from_drawing(rows, section.cell_size_m, "warehouse.layout.grid"), config)
         assert section.file is not None, "LayoutConfig allows either a drawing or a file"
         path = resolve_inside(folder, section.file, "warehouse.layout.file")
         # Not at the top: the importers end in Layout and import this package.
         from bridge.maps import load_layout_file
 
-        return _close(load_layout_file(path, section.cell_size_m), config)
+        return _amend(load_layout_file(path, section.cell_size_m), config)
     except LayoutError as error:
         raise ScenarioError(str(error)) from error
+
+
+def _amend(layout: Layout, config: WarehouseConfig) -> Layout:
+    """Close cells and slow zones down as the scenario says."""
+    return _slow_down(_close(layout, config), config)
+
+
+def _slow_down(layout: Layout, config: WarehouseConfig) -> Layout:
+    """Lower the speed limits in the zones of the scenario."""
+    if not config.layout.speed_zones:
+        return layout
+    limits = np.full(layout.blocked.shape, np.inf, np.float32)
+    if layout.speed_limit_mps is not None:
+        limits = np.nan_to_num(layout.speed_limit_mps, nan=np.inf).reshape(layout.blocked.shape)
+    for index, zone in enumerate(config.layout.speed_zones):
+        if zone.last[0] >= layout.height or zone.last[1] >= layout.width:
+            raise LayoutError(
+                f"warehouse.layout.speed_zones[{index}].last: expected a cell of the {layout.height} x {layout.width} "
+                f"floor, got {list(zone.last)}."
+            )
+        inside = slice(zone.first[0], zone.last[0] + 1), slice(zone.first[1], zone.last[1] + 1)
+        limits[inside] = np.minimum(limits[inside], np.float32(zone.limit_mps))
+    return replace(layout, speed_limit_mps=np.where(np.isinf(limits), np.nan, limits).astype(np.float32).ravel())
 
 
 def _close(layout: Layout, config: WarehouseConfig) -> Layout:

@@ -87,7 +87,7 @@ class Motion:
     def _bind_steps(self) -> list[Callable[[], None]]:
         parts, config = self._parts, self._parts.config
         calls = []
-        if holds_robots(config):
+        if holds_robots(config, parts.layout):
             calls.append(bind(hold_robots, parts.fleet.held, parts.moves, parts.commands))
         if self._faces:
             calls.append(bind(turn_robots, parts.fleet, parts.pose, parts.moves, parts.step_s))

@@ -15,6 +15,7 @@ from bridge.warehouse.config import (
     PathBlock,
     PositionBlock,
     SelfBlock,
+    SpeedLimitBlock,
     TargetBlock,
     WarehouseConfig,
     WindowBlock,
@@ -111,6 +112,15 @@ def _block(block: BlockConfig, config: WarehouseConfig, turning: bool) -> Observ
                 high=1.0,
                 fields=("x", "y"),
                 description="Where on the floor the robot is, from the bottom left corner.",
+            )
+        case SpeedLimitBlock():
+            return ObservationBlock(
+                "speed_limit",
+                1,
+                low=0.0,
+                high=1.0,
+                fields=("share",),
+                description="The speed limit where the robot is, over its largest speed; 1 where there is none.",
             )
         case HistoryBlock():
             size = sum(_block(other, config, turning).size for other in config.observation if other.block in block.of)
