@@ -153,11 +153,13 @@ def find_jams(
         for robot in range(num_robots):
             jams.began[env, robot] = 0
             jams.relocated[env, robot] = False
-            moved = outcome.moved_m[env, robot] > 0.0 or outcome.served[env, robot] != 0 or not fleet.alive[env, robot]
-            jams.still[env, robot] = 0 if moved else jams.still[env, robot] + 1
+            acted = (outcome.moved_m[env, robot] > 0.0) | (outcome.served[env, robot] != 0)
+            moved = acted | (not fleet.alive[env, robot])
+            still = 0 if moved else jams.still[env, robot] + 1
+            jams.still[env, robot] = still
             waiting = _note_progress(fleet, jams, env, robot)
-            candidates += waiting and 0 < limits.cycle_steps <= jams.still[env, robot]
-            suspects += jams.state[env, robot] != 0 or jams.stalled[env, robot] >= limits.progress_steps
+            candidates += waiting & (limits.cycle_steps > 0) & (limits.cycle_steps <= still)
+            suspects += (jams.state[env, robot] != 0) | (jams.stalled[env, robot] >= limits.progress_steps)
         counts = steps[env] > warm_up_steps
         if candidates > 1:
             _find_circles(floor, fleet, limits, scratch, jams, counts, env)
@@ -173,22 +175,16 @@ def find_jams(
 @kernel_part
 def _note_progress(fleet: Fleet, jams: Jams, env: int, robot: int) -> bool:
     """Count steps without progress; whether the robot is on its way and could drive."""
-    goal = fleet.goal[env, robot]
-    if not fleet.alive[env, robot] or goal < 0 or fleet.charge[env, robot] <= 0.0:
-        jams.goal[env, robot] = -1
-        jams.stalled[env, robot] = 0
-        return False
-    left = fleet.route[env, robot] >> 4
-    if fleet.pickup[env, robot] < 0:
-        jams.goal[env, robot] = -1
-        jams.stalled[env, robot] = 0
-    elif goal != jams.goal[env, robot] or left < jams.nearest[env, robot] or left == 0:
-        jams.goal[env, robot] = goal
-        jams.nearest[env, robot] = left
-        jams.stalled[env, robot] = 0
-    else:
-        jams.stalled[env, robot] += 1
-    return bool(left > 0)
+    # Without branches: which robots come nearer is hard to foresee.
+    goal, left = fleet.goal[env, robot], fleet.route[env, robot] >> 4
+    could_drive = fleet.alive[env, robot] & (goal >= 0) & (fleet.charge[env, robot] > 0.0)
+    works = could_drive & (fleet.pickup[env, robot] >= 0)
+    nearest, stalled = jams.nearest[env, robot], jams.stalled[env, robot]
+    nearer = works & ((goal != jams.goal[env, robot]) | (left < nearest) | (left == 0))
+    jams.goal[env, robot] = goal if works else -1
+    jams.nearest[env, robot] = left if nearer else nearest
+    jams.stalled[env, robot] = stalled + 1 if works & (not nearer) else 0
+    return bool(could_drive & (left > 0))
 
 
 @kernel_part

@@ -34,6 +34,11 @@ Bool = NDArray[np.bool_]
 class Motion:
     """Moves the robots of all environments.
 
+    Attributes:
+        turning: Robots drive with forward speed and turn rate.
+        calls: Carry out the actions, in order.
+        masks: Write the action masks, where the scenario forbids moves into racks.
+
     Args:
         parts: The simulator's arrays.
         roles: Each role with its arrays, and its place on the robot axis.
@@ -48,8 +53,8 @@ class Motion:
         # The first branch; what follows in an action mask is no move.
         self._num_moves = 0 if self.turning else parts.spec.roles[0].action.discrete_branches[0]
         self._take = [self._bind_take(values, slots.start) for _, values, slots in self._roles]
-        self._steps = self._bind_steps()
-        self._masks = self._bind_masks() if parts.config.mask_blocked_moves else []
+        self.calls = self._bind_calls()
+        self.masks = self._bind_masks() if parts.config.mask_blocked_moves else []
 
     def take(self) -> None:
         """Take the actions from the arrays.
@@ -62,20 +67,10 @@ class Motion:
             if wrong >= 0:
                 raise ActionError(self._describe_wrong(role, values, *divmod(wrong, role.num_slots)))
 
-    def move(self) -> None:
-        """Carry them out."""
-        for step in self._steps:
-            step()
-
     def begin(self, envs: Bool) -> None:
         """Start an episode in the environments of ``envs``, (E,) bool: robots have been placed."""
         if self._faces:
             face_at_random(self._parts.pose, self._parts.keys[Purpose.FACING], envs)
-
-    def show_masks(self) -> None:
-        """Write the action masks, where the scenario forbids moves into racks."""
-        for mask in self._masks:
-            mask()
 
     def _bind_take(self, values: RoleArrays, first: int) -> Callable[[], int]:
         if self.turning:
@@ -84,7 +79,7 @@ class Motion:
         mask = values.action_mask[..., : self._num_moves]
         return bind(take_moves, values.discrete_actions, values.decision_mask, mask, first, self._parts.moves)
 
-    def _bind_steps(self) -> list[Callable[[], None]]:
+    def _bind_calls(self) -> list[Callable[[], None]]:
         parts, config = self._parts, self._parts.config
         calls = []
         if holds_robots(config, parts.layout):

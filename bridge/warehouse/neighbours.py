@@ -153,22 +153,23 @@ def observe_neighbours(
             if not alive[env, robot]:
                 continue
             row = observations[env, slot, block.at : block.at + size]
+            at = np.uint64(0)
             found = _gather(buckets, keys, pose, block.range_m, env, robot)
             own[0], own[1] = cards[robot, 1], cards[robot, 2]
             if turning:
                 own[2], own[3] = cards[robot, 3], cards[robot, 4]
             last = np.int64(-1)
             # No branch depends on how many robots there are: it would be mispredicted every other time.
-            for place in range(block.num_robots):
+            for _ in range(block.num_robots):
                 last = _next_key(keys, found, last)
                 valid = last != _NOBODY
                 other = last & 0xFFFFFFFF if valid else num_robots
-                part = row[place * _SIZE : (place + 1) * _SIZE]
                 shown = np.float32(valid)
-                _write_relative(cards[other], own, shown, part)
+                _write_relative(cards, np.uint64(other), own, shown, row, at)
                 if turning:
-                    _turn(pose.cos[env, robot], pose.sin[env, robot], part)
-                part[8] = shown if priority[other] > priority[robot] else np.float32(0.0) - shown
+                    _turn(pose.cos[env, robot], pose.sin[env, robot], row, at)
+                row[at + np.uint64(8)] = shown if priority[other] > priority[robot] else np.float32(0.0) - shown
+                at += np.uint64(_SIZE)
 
 
 @kernel_part
@@ -182,7 +183,7 @@ def _gather(buckets: Buckets, keys: Int64, pose: Pose, range_m: float, env: int,
     row, column = int(pose.y[env, robot] * buckets.per_m), int(pose.x[env, robot] * buckets.per_m)
     left, right = max(column - 1, 0), min(column + 1, buckets.columns - 1)
     xs, ys, others = buckets.x[env], buckets.y[env], buckets.robot[env]
-    found = 0
+    found = np.uint32(0)
     for line in range(max(row - 1, 0), min(row + 2, buckets.rows)):
         begin = buckets.start[env, line * buckets.columns + left]
         end = buckets.start[env, line * buckets.columns + right + 1]
@@ -192,15 +193,15 @@ def _gather(buckets: Buckets, keys: Int64, pose: Pose, range_m: float, env: int,
             square = np.float32(dx * dx + dy * dy)
             # Written in any case, and kept by counting on: whether a robot is in range is a coin toss.
             keys[found] = (np.int64(square.view(np.int32)) << 32) | np.int64(others[index])
-            found += (square <= reach) & (others[index] != robot)
-    return found
+            found += np.uint32((square <= reach) & (others[index] != robot))
+    return int(found)
 
 
 @kernel_part
 def _next_key(keys: Int64, found: int, last: np.int64) -> np.int64:
     """The smallest key above ``last``; the largest integer if there is none."""
     best = np.int64(_NOBODY)
-    for index in range(np.uint32(found)):
+    for index in range(found):
         key = keys[index]
         candidate = key if key > last else np.int64(_NOBODY)
         best = candidate if candidate < best else best
@@ -208,25 +209,28 @@ def _next_key(keys: Int64, found: int, last: np.int64) -> np.int64:
 
 
 @kernel_part
-def _write_relative(card: Float32, own: Float32, shown: np.float32, row: Float32) -> None:
+def _write_relative(
+    cards: Float32, other: np.uint64, own: Float32, shown: np.float32, row: Float32, at: np.uint64
+) -> None:
     """A card with place and velocity relative to the robot that looks at it; zeros where nobody is shown."""
-    row[0] = card[0]
-    row[1] = _cut(card[1] - own[0] * shown)
-    row[2] = _cut(card[2] - own[1] * shown)
-    row[3] = card[3] - own[2] * shown
-    row[4] = card[4] - own[3] * shown
-    row[5] = card[5]
-    row[6] = card[6]
-    row[7] = card[7]
+    row[at] = cards[other, 0]
+    row[at + np.uint64(1)] = _cut(cards[other, 1] - own[0] * shown)
+    row[at + np.uint64(2)] = _cut(cards[other, 2] - own[1] * shown)
+    row[at + np.uint64(3)] = cards[other, 3] - own[2] * shown
+    row[at + np.uint64(4)] = cards[other, 4] - own[3] * shown
+    row[at + np.uint64(5)] = cards[other, 5]
+    row[at + np.uint64(6)] = cards[other, 6]
+    row[at + np.uint64(7)] = cards[other, 7]
 
 
 @kernel_part
-def _turn(cos: np.float32, sin: np.float32, row: Float32) -> None:
+def _turn(cos: np.float32, sin: np.float32, row: Float32, at: np.uint64) -> None:
     """Turn place, velocity and way into the body frame."""
-    for at in range(1, 7, 2):
-        x, y = row[at], row[at + 1]
-        row[at] = _cut(cos * x + sin * y)
-        row[at + 1] = _cut(cos * y - sin * x)
+    for offset in range(1, 7, 2):
+        index = at + np.uint64(offset)
+        x, y = row[index], row[index + np.uint64(1)]
+        row[index] = _cut(cos * x + sin * y)
+        row[index + np.uint64(1)] = _cut(cos * y - sin * x)
 
 
 @kernel_part

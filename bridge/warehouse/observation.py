@@ -85,27 +85,28 @@ def observe_own(
 def _write_self(
     fleet: Fleet, pose: Pose, outcome: Outcome, blocks: OwnBlocks, turning: bool, env: int, robot: int, row: Float32
 ) -> None:
-    at = blocks.self_at
+    at = np.uint64(blocks.self_at)
     if turning:
         row[at] = pose.speed[env, robot] / blocks.max_speed
-        row[at + 1] = pose.turn_rate[env, robot] / blocks.max_turn_rate
-        at += 2
+        row[at + np.uint64(1)] = pose.turn_rate[env, robot] / blocks.max_turn_rate
+        at += np.uint64(2)
     waiting = float(fleet.waiting[env, robot])
     row[at] = fleet.loaded[env, robot]
-    row[at + 1] = fleet.charge[env, robot]
-    row[at + 2] = fleet.charge[env, robot] <= 0.0
-    row[at + 3] = outcome.refused[env, robot]
-    row[at + 4] = waiting / (waiting + URGENCY_STEPS)
+    row[at + np.uint64(1)] = fleet.charge[env, robot]
+    row[at + np.uint64(2)] = fleet.charge[env, robot] <= 0.0
+    row[at + np.uint64(3)] = outcome.refused[env, robot]
+    row[at + np.uint64(4)] = waiting / (waiting + URGENCY_STEPS)
 
 
 @kernel_part
 def _write_target(
     floor: Floor, fleet: Fleet, pose: Pose, blocks: OwnBlocks, turning: bool, env: int, robot: int, row: Float32
 ) -> None:
-    at = blocks.target_at
+    at = np.uint64(blocks.target_at)
     goal = fleet.goal[env, robot]
     if goal < 0:
-        row[at : at + 6] = 0.0
+        for offset in range(6):
+            row[at + np.uint64(offset)] = 0.0
         return
     cell = floor.goal_cell[goal]
     dx, dy = floor.x[cell] - pose.x[env, robot], floor.y[cell] - pose.y[env, robot]
@@ -114,27 +115,27 @@ def _write_target(
     if turning:
         per_distance = 1.0 / distance if distance > 0.0 else 0.0
         row[at] = (pose.cos[env, robot] * dx + pose.sin[env, robot] * dy) * per_distance
-        row[at + 1] = (pose.cos[env, robot] * dy - pose.sin[env, robot] * dx) * per_distance
+        row[at + np.uint64(1)] = (pose.cos[env, robot] * dy - pose.sin[env, robot] * dx) * per_distance
     else:
         row[at] = min(max(dx * per_m, -1.0), 1.0)
-        row[at + 1] = min(max(dy * per_m, -1.0), 1.0)
-    row[at + 2] = min(distance * per_m, 1.0)
+        row[at + np.uint64(1)] = min(max(dy * per_m, -1.0), 1.0)
+    row[at + np.uint64(2)] = min(distance * per_m, 1.0)
     has_task, loaded = fleet.pickup[env, robot] >= 0, fleet.loaded[env, robot]
-    row[at + 3] = has_task & (not loaded)
-    row[at + 4] = loaded
-    row[at + 5] = not has_task
+    row[at + np.uint64(3)] = has_task & (not loaded)
+    row[at + np.uint64(4)] = loaded
+    row[at + np.uint64(5)] = not has_task
 
 
 @kernel_part
 def _write_moves(floor: Floor, fleet: Fleet, blocks: OwnBlocks, env: int, robot: int, row: Float32) -> None:
     """Grid: for each move 1 if it shortens the way, -1 if a rack or wall is there, else 0; then the way's length."""
-    at = blocks.path_at
+    at = np.uint64(blocks.path_at)
     cell = fleet.cell[env, robot]
     route = fleet.route[env, robot]
     for move in range(1, 5):
         # No robot's way leads into a rack.
-        row[at + move - 1] = (route >> (move - 1) & 1) - (floor.moves[cell, move] == cell)
-    row[at + 4] = min((route >> 4) * (floor.cell_size_m / blocks.path_range_m), 1.0)
+        row[at + np.uint64(move - 1)] = (route >> (move - 1) & 1) - (floor.moves[cell, move] == cell)
+    row[at + np.uint64(4)] = min((route >> 4) * (floor.cell_size_m / blocks.path_range_m), 1.0)
 
 
 @kernel_part

@@ -32,7 +32,7 @@ from bridge.warehouse.neighbours import NeighbourBlock, make_candidates, observe
 from bridge.warehouse.observation import OwnBlocks, observe_own
 from bridge.warehouse.spec import largest_speed
 from bridge.warehouse.state import write_state
-from bridge.warehouse.window import WindowPlace, make_maps, observe_window
+from bridge.warehouse.window import WindowMaps, WindowPlace, make_maps, observe_window
 
 __all__ = ["Sensing"]
 
@@ -137,7 +137,7 @@ class Sensing:
         yield observe_own, (floor, fleet, pose, self._outcome, self._own, turning, first, envs, observations)
         if self._window is not None:
             place, maps = self._window
-            yield observe_window, (floor, fleet, maps, place, first, envs, observations)
+            yield observe_window, (fleet, maps, place, first, envs, observations)
         if self._neighbours is not None:
             block, buckets, candidates = self._neighbours, self._buckets, self._candidates
             seen = (fleet.alive, pose, buckets, candidates)
@@ -162,7 +162,7 @@ class Sensing:
             max_turn_rate=_largest_turn_rate(config),
         )
 
-    def _make_window(self, block: WindowBlock | None) -> tuple[WindowPlace, Float32] | None:
+    def _make_window(self, block: WindowBlock | None) -> tuple[WindowPlace, WindowMaps] | None:
         if block is None:
             return None
         return WindowPlace(self._at["window"], block.radius), make_maps(self._layout.blocked, block.radius)
@@ -177,7 +177,7 @@ class Sensing:
         if block is None:
             return None
         place = LidarPlace(self._at["lidar"], block.beams, float(block.range_m))
-        return place, make_walls(self._layout, block.range_m), make_beams(block.beams)
+        return place, make_walls(self._layout, block.range_m), make_beams(block.beams, len(self._traits.radius_m))
 
 
 def _largest_turn_rate(config: WarehouseConfig) -> float:

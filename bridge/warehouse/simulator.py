@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bridge.errors import ActionError, CallOrderError
 from bridge.jit import bind
-from bridge.roster import RosterArrays
+from bridge.roster import RoleArrays, RosterArrays
 from bridge.specs import WorldSpec
 from bridge.warehouse.battery import drain_batteries
 from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
-from bridge.warehouse.feature import Parts
+from bridge.warehouse.feature import Feature, Parts
 from bridge.warehouse.features import make_features
 from bridge.warehouse.fleet import make_fleet, make_outcome, make_pool, make_pose, make_traits
 from bridge.warehouse.floor import make_floor
@@ -48,6 +49,7 @@ __all__ = ["WarehouseSimulator"]
 
 Bool = NDArray[np.bool_]
 Int32 = NDArray[np.int32]
+Call = Callable[[], object]
 
 _SEED_BITS: Final = (1 << 64) - 1
 
@@ -163,35 +165,78 @@ class WarehouseSimulator(RobotsView):
             (role, self._arrays.roles[role.name], self.role_slices[role.name]) for role in self._spec.roles
         )
         self._motion = Motion(parts, self._roles, first_env)
-        self._bind_work()
-        self._bind_views()
-
-    def _bind_work(self) -> None:
-        """Make the calls of a step that serve, send and pay robots; their arguments are the same at every step."""
-        floor, fleet, pose, outcome, steps = self._floor, self._fleet, self._pose, self._outcome, self._steps
-        self._drain = bind(drain_batteries, fleet, outcome, self._traits)
-        self._serve = bind(serve, floor, fleet, pose, self._pool, outcome, steps, self._station_radius_m)
-        task, arrival = self._keys[Purpose.TASK], self._keys[Purpose.ARRIVAL]
-        self._send = bind(dispatch, floor, fleet, pose, self._pool, self._stream, task, arrival, steps, self._all)
-        self._pay = bind(pay_rewards, floor, fleet, pose, outcome, self._terms, self._rewards)
-        self._count = bind(add_to_tally, fleet, outcome, self._clock, steps, self._tally)
-
-    def _bind_views(self) -> None:
-        """Make the calls of a step that tell what has become of robots, and what they see."""
-        fleet, over = self._fleet, self._arrays.episode_over
-        self._end = bind(end_episodes, fleet, self._steps, self._config.episode_steps, self._despawn, over)
-        self._report: list[Callable[[], int]] = []
-        self._show: list[Callable[[], None]] = []
-        sensing, envs = self._sensing, self._all
-        self._prepare = sensing.bind_prepare(envs)
-        self._see = [sensing.bind_observe(slots.start, envs, values.observations) for _, values, slots in self._roles]
-        self._write_state = sensing.bind_write_state(self._steps, envs, self._arrays.state)
-        for _, values, slots in self._roles:
+        self._cycle = self._make_cycle()
+        self._report = self._make_reports()
+        self._views = self._make_views()
+        for _, values, _ in self._roles:
             values.action_mask[:] = True
+
+    # ---------------------------------------------------------------- what a step is made of
+
+    def _make_cycle(self) -> list[Call]:
+        """What happens in a step between actions and rewards, in order; the arguments are the same at every step."""
+        floor, fleet, pose, outcome, steps = self._floor, self._fleet, self._pose, self._outcome, self._steps
+        cycle: list[Call] = [
+            *self._hooks("before_motion"),
+            partial(np.copyto, outcome.lived, fleet.alive),
+            *self._motion.calls,
+            bind(drain_batteries, fleet, outcome, self._traits),
+            *self._hooks("before_service"),
+            bind(serve, floor, fleet, pose, self._pool, outcome, steps, self._station_radius_m),
+            *([self._bind_bring_back()] if self._despawn else []),
+            *self._hooks("after_service"),
+            partial(np.add, steps, 1, steps),
+        ]
+        if self._clock.warm_up_steps:
+            cycle += [partial(self._end_warm_up, clear) for clear in self._hooks("clear_figures")]
+        cycle.append(bind(dispatch, *self._dispatch_arguments(self._all)))
+        if self._watch.jams is not None:
+            cycle.append(self._watch.look)
+        if self._radio is not None:
+            cycle.append(partial(self._radio.exchange, fleet, pose, outcome, self._keys, steps))
+        cycle.append(bind(pay_rewards, floor, fleet, pose, outcome, self._terms, self._rewards))
+        cycle.append(bind(add_to_tally, fleet, outcome, self._clock, steps, self._tally))
+        return cycle
+
+    def _make_reports(self) -> list[Callable[[], int]]:
+        """What has become of lives and episodes: number of episodes that ended, then of robots that left, per role."""
+        fleet, over, leaving = self._fleet, self._arrays.episode_over, self._outcome.leaving
+        reports = [bind(end_episodes, fleet, self._steps, self._config.episode_steps, self._despawn, over)]
+        for _, values, slots in self._roles:
             ends = (values.rewards, values.terminated, values.truncated)
-            leaving, first = self._outcome.leaving, slots.start
-            self._report.append(bind(report_lives, fleet.alive, leaving, self._rewards, over, first, *ends))
-            self._show.append(bind(show_lives, fleet.alive, first, values.agent_mask, values.decision_mask))
+            reports.append(bind(report_lives, fleet.alive, leaving, self._rewards, over, slots.start, *ends))
+        return reports
+
+    def _make_views(self) -> list[Call]:
+        """What the robots of all environments see, and which of them live."""
+        envs, sensing = self._all, self._sensing
+        views: list[Call] = [*sensing.bind_prepare(envs)]
+        for _, values, slots in self._roles:
+            if self._radio is not None:
+                seen = (self._fleet.alive, self._steps, slots.start, envs, values.observations)
+                views.append(partial(self._radio.observe, *seen))
+            views += sensing.bind_observe(slots.start, envs, values.observations)
+            views.append(self._bind_show(values, slots.start))
+        return [*views, *self._motion.masks, sensing.bind_write_state(self._steps, envs, self._arrays.state)]
+
+    def _hooks(self, name: str) -> list[Callable[..., None]]:
+        """The methods of the features that do something at this point."""
+        return [getattr(part, name) for part in self._features if getattr(type(part), name) != getattr(Feature, name)]
+
+    def _dispatch_arguments(self, envs: Bool) -> tuple[Any, ...]:
+        task, arrival = self._keys[Purpose.TASK], self._keys[Purpose.ARRIVAL]
+        return self._floor, self._fleet, self._pose, self._pool, self._stream, task, arrival, self._steps, envs
+
+    def _bind_show(self, values: RoleArrays, first: int) -> Call:
+        return bind(show_lives, self._fleet.alive, first, values.agent_mask, values.decision_mask)
+
+    def _bind_bring_back(self) -> Call:
+        state = (self._floor, self._fleet, self._pose, self._outcome, self._traits)
+        keys, last_step = self._keys[Purpose.RESPAWN], self._config.episode_steps - 1
+        return bind(bring_back, *state, keys, self._steps, self._return_steps, last_step, self._motion.turning)
+
+    def _end_warm_up(self, clear_figures: Callable[[Bool], None]) -> None:
+        clear_figures(self._steps == self._clock.warm_up_steps)
 
     # ---------------------------------------------------------------- roster
 
@@ -243,13 +288,11 @@ class WarehouseSimulator(RobotsView):
         if not self._all_started:
             raise CallOrderError("WarehouseSimulator.step: expected a reset first, got none. Call reset(seed=...).")
         self._take_actions()
-        for feature in self._features:
-            feature.before_motion()
-        self._advance()
-        num_over = self._end()
-        num_terminated = sum([report() for report in self._report])
-        if num_terminated or num_over:
-            self._keep_final_observations(num_terminated > 0, num_over > 0)
+        for call in self._cycle:
+            call()
+        num_over, *num_terminated = [report() for report in self._report]
+        if num_over or any(num_terminated):
+            self._keep_final_observations(any(num_terminated), num_over > 0)
         if num_over:
             over = self._arrays.episode_over
             self._report_episodes(over)
@@ -257,7 +300,8 @@ class WarehouseSimulator(RobotsView):
                 self.on_episode_end(over)
             self._arrays.episode[over] += 1
             self._begin_episodes(over)
-        self._show_all()
+        for call in self._views:
+            call()
 
     def close(self) -> None:
         """Refuse further calls; may be called twice."""
@@ -293,34 +337,6 @@ class WarehouseSimulator(RobotsView):
                 fault = self._radio.take(role, values, slots.start, self._steps)
                 if fault is not None:
                     raise ActionError(f"WarehouseSimulator.step: {fault}")
-
-    def _advance(self) -> None:
-        np.copyto(self._outcome.lived, self._fleet.alive)
-        self._motion.move()
-        self._drain()
-        for feature in self._features:
-            feature.before_service()
-        self._serve()
-        if self._despawn:
-            self._bring_back()
-        for feature in self._features:
-            feature.after_service()
-        self._steps += 1
-        if self._features and self._clock.warm_up_steps:
-            for feature in self._features:
-                feature.clear_figures(self._steps == self._clock.warm_up_steps)
-        self._send()
-        self._watch.look()
-        if self._radio is not None:
-            self._radio.exchange(self._fleet, self._pose, self._outcome, self._keys, self._steps)
-        self._pay()
-        self._count()
-
-    def _bring_back(self) -> None:
-        floor, fleet, pose, outcome, traits = self._floor, self._fleet, self._pose, self._outcome, self._traits
-        keys, last_step = self._keys[Purpose.RESPAWN], self._config.episode_steps - 1
-        steps, after, turning = self._steps, self._return_steps, self._motion.turning
-        bring_back(floor, fleet, pose, outcome, traits, keys, steps, after, last_step, turning)
 
     def _keep_final_observations(self, any_terminated: bool, any_over: bool) -> None:
         """Final observations of the lives that ended."""
@@ -368,8 +384,7 @@ class WarehouseSimulator(RobotsView):
         self._motion.begin(envs)
         for feature in self._features:
             feature.begin(envs)
-        task, arrival = self._keys[Purpose.TASK], self._keys[Purpose.ARRIVAL]
-        dispatch(self._floor, self._fleet, self._pose, self._pool, self._stream, task, arrival, self._steps, envs)
+        dispatch(*self._dispatch_arguments(envs))
         start_potentials(self._floor, self._fleet, self._pose, self._terms, envs)
 
     def _observe(self, first: int, envs: Bool, observations: NDArray[np.float32]) -> None:
@@ -378,26 +393,14 @@ class WarehouseSimulator(RobotsView):
             self._radio.observe(self._fleet.alive, self._steps, first, envs, observations)
         self._sensing.observe(first, envs, observations)
 
-    def _show_all(self) -> None:
-        """Write what the robots of all environments see, and which of them live."""
-        for prepare in self._prepare:
-            prepare()
-        for (_, values, slots), see, show in zip(self._roles, self._see, self._show, strict=True):
-            if self._radio is not None:
-                self._radio.observe(self._fleet.alive, self._steps, slots.start, self._all, values.observations)
-            for block in see:
-                block()
-            show()
-        self._motion.show_masks()
-        self._write_state()
-
     def _show_some(self, envs: Bool) -> None:
-        """The same for the environments of ``envs``: (E,) bool."""
+        """The views of a step for the environments of ``envs``: (E,) bool."""
         self._sensing.prepare(envs)
-        for (_, values, slots), show in zip(self._roles, self._show, strict=True):
+        for _, values, slots in self._roles:
             self._observe(slots.start, envs, values.observations)
-            show()
-        self._motion.show_masks()
+            show_lives(self._fleet.alive, slots.start, values.agent_mask, values.decision_mask)
+        for mask in self._motion.masks:
+            mask()
         self._sensing.write_state(self._steps, envs, self._arrays.state)
 
 

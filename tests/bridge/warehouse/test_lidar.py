@@ -96,7 +96,7 @@ def _observe(scene: Any, num_beams: int, range_m: float, radius: float) -> np.nd
         np.full(num_robots, radius),
         make_walls(scene.layout, range_m),
         buckets,
-        make_beams(num_beams),
+        make_beams(num_beams, num_robots),
         LidarPlace(1, num_beams, range_m),
         0,
         everywhere,

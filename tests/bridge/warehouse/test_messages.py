@@ -192,7 +192,7 @@ def test_message_is_held_with_a_growing_age_when_later_ones_are_lost(make_wareho
         simulator.step()
         # Lost after the fact: the second robot's next messages never came.
         inbox.newest[0, 0, 1] = 0
-        simulator._show_all()
+        simulator._show_some(simulator._all)
         ages.append(_block(simulator)[0, 0, 0, :2].tolist())
     assert ages == [[1.0, 0.25], [1.0, 0.5], [1.0, 0.75], [1.0, 1.0], [0.0, 0.0]]
 

@@ -241,8 +241,9 @@ def test_observe_neighbours_shows_relative_velocity_and_way_in_the_body_frame(ma
     np.testing.assert_allclose(values, [1, 0, -2 / 6, -0.5 / 2, -1 / 2, 0, -1, 0, -1], atol=1e-6)
 
 
-def test_observe_window_shows_racks_robots_and_ways_of_others_like_a_full_map(make_scene: Any) -> None:
-    num_robots, radius = 6, 2
+@pytest.mark.parametrize("radius", [1, 2, 7, 8, 20])
+def test_observe_window_shows_racks_robots_and_ways_of_others_like_a_full_map(make_scene: Any, radius: int) -> None:
+    num_robots = 6
     scene = make_scene(FLOOR, num_robots)
     height, width = scene.layout.height, scene.layout.width
     for robot, cell in enumerate((0, 2, 10, 16, 23, 31)):
@@ -250,10 +251,11 @@ def test_observe_window_shows_racks_robots_and_ways_of_others_like_a_full_map(ma
         _send(scene, robot, 23 if robot % 2 else 0)
     scene.fleet.alive[0, 3] = False
     maps = make_maps(scene.layout.blocked, radius)
-    observations = np.full((1, num_robots, 3 * 25 + 1), 9.0, np.float32)
+    edge = 2 * radius + 1
+    observations = np.full((1, num_robots, 3 * edge**2 + 2), 9.0, np.float32)
     envs = np.ones(1, bool)
-    observe_window(scene.floor, scene.fleet, maps, WindowPlace(1, radius), 0, envs, observations)
-    assert not maps[1:].any()
+    observe_window(scene.fleet, maps, WindowPlace(1, radius), 0, envs, observations)
+    assert not maps.values[1:].any()
     for robot in np.flatnonzero(scene.fleet.alive[0]):
         expected = np.zeros((3, height + 2 * radius, width + 2 * radius))
         expected[0] = np.pad(scene.layout.blocked, radius, constant_values=True)
@@ -267,5 +269,6 @@ def test_observe_window_shows_racks_robots_and_ways_of_others_like_a_full_map(ma
                     row, column = divmod(int(scene.floor.moves[scene.fleet.cell[0, other], move]), width)
                     expected[2, row + radius, column + radius] += 0.25
         row, column = divmod(int(scene.fleet.cell[0, robot]), width)
-        window = expected[:, row : row + 5, column : column + 5]
-        np.testing.assert_array_equal(observations[0, robot, 1:].reshape(3, 5, 5), window)
+        window = expected[:, row : row + edge, column : column + edge]
+        np.testing.assert_array_equal(observations[0, robot, 1:-1].reshape(3, edge, edge), window)
+    assert (observations[..., [0, -1]] == 9.0).all()

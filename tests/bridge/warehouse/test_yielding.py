@@ -8,6 +8,7 @@ import numpy as np
 
 from bridge.warehouse.config import TaskConfig
 from bridge.warehouse.simulator import WarehouseSimulator
+from bridge.warehouse.tasks import dispatch
 
 LANE = "S.P.....P.E\n...........\n..........."
 
@@ -29,7 +30,7 @@ def _blocked(make_warehouse: Any, idle_cell: int, **section: Any) -> WarehouseSi
     fleet.loaded[0, 0] = True
     fleet.goal[0, 1] = simulator._floor.parking[0]
     pool.claimed[0, fleet.goal[0, 1]] = True
-    simulator._send()
+    dispatch(*simulator._dispatch_arguments(simulator._all))
     return simulator
 
 
