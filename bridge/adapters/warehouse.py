@@ -89,15 +89,18 @@ class WarehouseWorld:
 
     @property
     def planners(self) -> dict[str, PolicyFactory]:
-        """PIBT where robots move from cell to cell; token passing where every floor is well-formed, too."""
+        """PIBT where robots move from cell to cell; without pickers and on well-formed floors token passing, too."""
         if self._config.drive.kind == "grid_heading":
             return {"pibt": _pibt_heading}
         if self._config.drive.kind != "grid":
             return {}
         from bridge.planners.well_formed import well_formed_faults
 
-        ill_formed = any(well_formed_faults(layout, self._config.num_robots) for layout in self._layouts)
-        return {"pibt": _pibt} if ill_formed else {"pibt": _pibt, "token_passing": _token_passing}
+        num_robots = self._config.num_robots
+        ill_formed = any(well_formed_faults(layout, num_robots) for layout in self._layouts)
+        if ill_formed or self._config.has_pickers:
+            return {"pibt": _pibt}
+        return {"pibt": _pibt, "token_passing": _token_passing}
 
     def throughput_bound(self) -> ThroughputBound:
         """How much could be delivered at most; see :func:`bridge.planners.bound.throughput_bound`.

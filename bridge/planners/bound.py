@@ -82,10 +82,11 @@ def throughput_bound(config: WarehouseConfig, layout: Layout) -> ThroughputBound
     What favours the fleet is granted to it: the first empty leg costs nothing; with a warm-up nor does a whole
     transport per robot, which may have begun before, and the transports that wait then cost as little as any.
     Of the transports that have arrived the dearest may be left: as many as wait (``tasks.open``), and one per robot.
-    Charging takes no way.
+    Charging takes no way. Pickers carry nothing, and are where they are needed.
 
     It bounds the expectation over the random transports; a single episode may lie above it by chance.
     """
+    config = config.model_copy(update={"fleet": tuple(role for role in config.fleet if role.job == "carry")})
     window = _Window.of(config)
     service = ServiceSteps.of(config.tasks.service, window.step_s)
     costs = transport_costs(shortest_legs(config, layout), config.tasks, layout, service, window.step_s)

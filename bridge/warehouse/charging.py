@@ -24,7 +24,7 @@ from bridge.jit import kernel_part, lean_kernel
 from bridge.specs import MetricSpec
 from bridge.warehouse.arrival import has_arrived
 from bridge.warehouse.config import WarehouseConfig
-from bridge.warehouse.feature import OFF_CHARGING, Feature, Parts
+from bridge.warehouse.feature import OFF_CHARGING, OFF_PICKING, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool, Traits
 from bridge.warehouse.floor import Floor
 
@@ -269,7 +269,8 @@ def send_to_chargers(
         if not envs[env]:
             continue
         for robot in range(num_robots):
-            idle = fleet.alive[env, robot] and fleet.pickup[env, robot] < 0 and fleet.off_duty[env, robot] == 0
+            off_duty = fleet.off_duty[env, robot] & ~OFF_PICKING
+            idle = fleet.alive[env, robot] and fleet.pickup[env, robot] < 0 and off_duty == 0
             if idle and fleet.charge[env, robot] < rules.below[robot]:
                 fleet.off_duty[env, robot] |= OFF_CHARGING
                 state.since[env, robot] = steps[env]

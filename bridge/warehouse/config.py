@@ -97,6 +97,10 @@ class RoleConfig(Section):
 
     role: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=32, description="Name of the role, e.g. carrier.")
     count: int = Field(ge=1, le=10_000, description="Number of robots.")
+    job: Literal["carry", "pick"] = Field(
+        "carry",
+        description="carry: transports; pick: stands beside carriers while they fetch, which they cannot without.",
+    )
     radius_m: float = Field(0.35, gt=0, le=10, description="Radius of the circular footprint in m.")
     length_m: float | None = Field(
         None, gt=0, le=20, description="Of a rectangular footprint instead, along the heading in m; null: circular."
@@ -263,6 +267,7 @@ class RewardConfig(Section):
 
     delivery: float = Field(1.0, description="Per load delivered.")
     pickup: float = Field(0.0, description="Per load fetched.")
+    help: float = Field(0.0, description="Per load that the robot, a picker, has helped another one to fetch.")
     progress: float = Field(
         0.0, ge=0, description="Potential-based shaping per cell of remaining path (Ng et al. 1999)."
     )
@@ -338,6 +343,20 @@ class WarehouseConfig(Section):
         if len(set(blocks)) != len(blocks):
             raise ValueError(f"expected distinct blocks in observation, got {', '.join(blocks)}.")
         return self
+
+    @model_validator(mode="after")
+    def _pickers_have_carriers(self) -> Self:
+        if all(role.job == "pick" for role in self.fleet):
+            raise ValueError("expected a role with job 'carry' in fleet, got pickers alone.")
+        for role in self.fleet:
+            if role.job == "pick" and role.payload_kg is not None:
+                raise ValueError(f"expected no payload_kg with job 'pick', got one in role {role.role!r}.")
+        return self
+
+    @property
+    def has_pickers(self) -> bool:
+        """Carriers have to meet pickers."""
+        return any(role.job == "pick" for role in self.fleet)
 
     @model_validator(mode="after")
     def _blocks_fit_drive(self) -> Self:

@@ -18,10 +18,12 @@ from bridge.warehouse.layout import Layout
 
 __all__ = [
     "HELD_DELAYED",
+    "HELD_HELPING",
     "HELD_SERVED",
     "HELD_SLOW",
     "HELD_STOPPED",
     "OFF_CHARGING",
+    "OFF_PICKING",
     "OFF_RESTING",
     "Feature",
     "Parts",
@@ -34,10 +36,12 @@ HELD_SERVED: Final = 1
 HELD_DELAYED: Final = 2
 HELD_STOPPED: Final = 4
 HELD_SLOW: Final = 8
+HELD_HELPING: Final = 16
 
 # Bits of ``Fleet.off_duty``.
 OFF_CHARGING: Final = 1
 OFF_RESTING: Final = 2
+OFF_PICKING: Final = 4
 
 
 @dataclass(frozen=True)

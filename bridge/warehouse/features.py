@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from bridge.specs import MetricSpec
 from bridge.warehouse.charging import CHARGING_METRICS, Charging
 from bridge.warehouse.config import (
@@ -19,6 +21,7 @@ from bridge.warehouse.errands import Errands
 from bridge.warehouse.feature import Feature, Parts
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.loads import LOAD_METRICS, LoadCounter
+from bridge.warehouse.meeting import MEETING_METRICS, Meeting
 from bridge.warehouse.memory_blocks import History, Position
 from bridge.warehouse.sensor_noise import SensorNoise
 from bridge.warehouse.service import SERVICE_METRICS, Service
@@ -32,6 +35,8 @@ __all__ = ["feature_metrics", "has_slow_cells", "holds_robots", "make_features"]
 def feature_metrics(config: WarehouseConfig) -> tuple[MetricSpec, ...]:
     """The figures of the features that a scenario uses, in the order of :func:`make_features`."""
     metrics: tuple[MetricSpec, ...] = ()
+    if config.has_pickers:
+        metrics += MEETING_METRICS
     if config.tasks.has_loads:
         metrics += LOAD_METRICS
     if config.tasks.service is not None:
@@ -53,10 +58,14 @@ def make_features(parts: Parts) -> tuple[Feature, ...]:
     """The features that a scenario uses, in the order in which they act."""
     features: list[Feature] = []
     tasks = parts.config.tasks
+    service = None if tasks.service is None else Service(parts, tasks.service)
+    if parts.config.has_pickers:
+        # Before the stations: they are told who may be served.
+        features.append(Meeting(parts, np.ones(parts.fleet.cell.shape, np.bool_) if service is None else service.ready))
     if tasks.has_loads:
         features.append(LoadCounter(parts))
-    if tasks.service is not None:
-        features.append(Service(parts, tasks.service))
+    if service is not None:
+        features.append(service)
     if tasks.has_errands:
         features.append(Errands(parts))
     if tasks.timeout_s is not None:

@@ -119,7 +119,7 @@ class Outcome(NamedTuple):
         rack_contacts: int32, 1 if it touched a rack or wall.
         leaving: bool, left the floor.
         moved_m: float32, distance driven.
-        served: int32, 0 nothing, 1 fetched a load, 2 delivered one.
+        served: int32, 0 nothing, 1 fetched a load, 2 delivered one, 3 helped another robot to fetch one.
         task_steps: int32, age of the task that was delivered, since it was assigned.
         flow_steps: int32, the same since it arrived.
     """

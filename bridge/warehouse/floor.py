@@ -50,7 +50,7 @@ class Floor(NamedTuple):
         one_way: Some moves between free cells are forbidden.
         speed_limit: (cells,) float64, m/s, inf for no limit; empty if the layout has none.
         bound_cells: No robot's remaining way (to a pick-up and on to a delivery, to a
-            parking place, or to a charger) is longer than this.
+            parking place, a charger or a meeting place) is longer than this.
     """
 
     width: int
@@ -75,7 +75,8 @@ class Floor(NamedTuple):
 
 def goal_cells(layout: Layout) -> Int32:
     """Every cell that a robot can be sent to, ascending: (G,) int32."""
-    return np.unique(np.concatenate([layout.pickups, layout.deliveries, layout.parking, layout.chargers]))
+    kinds = [layout.pickups, layout.deliveries, layout.parking, layout.chargers]
+    return np.unique(np.concatenate(kinds if layout.meeting is None else [*kinds, layout.meeting]))
 
 
 def route_table_bytes(layout: Layout) -> int:
@@ -115,7 +116,8 @@ def make_floor(layout: Layout) -> Floor:
     distances = (routes >> 4).astype(np.int64)
     to_pickup = distances[rows["pickups"]][:, reachable].max()
     to_delivery = distances[rows["deliveries"]][:, layout.pickups].max()
-    without_task = np.concatenate([rows["parking"], rows["chargers"]])
+    meeting = np.searchsorted(goals, layout.meeting) if layout.meeting is not None else rows["chargers"]
+    without_task = np.concatenate([rows["parking"], rows["chargers"], meeting])
     to_rest = distances[without_task][:, reachable].max() if len(without_task) else 0
     return Floor(
         width=layout.width,

@@ -56,6 +56,8 @@ class Layout:
             None: every side of every free cell.
         speed_limit_mps: (H*W,) float32, largest speed of a robot in each cell; NaN where there is
             no limit. None: no limit anywhere.
+        meeting: (n,) int32, for each pick-up the cell beside it where its picker stands
+            (``meeting_places``). None: there are no pickers.
     """
 
     blocked: NDArray[np.bool_]
@@ -66,6 +68,7 @@ class Layout:
     cell_size_m: float = 1.0
     exits: NDArray[np.uint8] | None = None
     speed_limit_mps: NDArray[np.float32] | None = None
+    meeting: NDArray[np.int32] | None = None
 
     @property
     def height(self) -> int:

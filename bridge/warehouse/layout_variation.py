@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from bridge.errors import ScenarioError
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.config_randomisation import LayoutVariationConfig
-from bridge.warehouse.floor import MAX_ROUTE_BYTES, route_table_bytes
+from bridge.warehouse.floor import MAX_ROUTE_BYTES, goal_cells, route_table_bytes
 from bridge.warehouse.layout import ALL_EXITS, Layout
 from bridge.warehouse.validation import check_warehouse
 
@@ -125,8 +125,7 @@ def vary_layout(layout: Layout, variation: LayoutVariationConfig, number: int, a
     """
     blocked = layout.blocked.copy()
     marked = np.zeros(blocked.shape, np.bool_)
-    for places in (layout.pickups, layout.deliveries, layout.parking, layout.chargers):
-        marked.ravel()[places] = True
+    marked.ravel()[goal_cells(layout)] = True
     racks = racks_of(blocked)
 
     bits = _bits(variation.seed, number, attempt, _Stream.MISSING, 1 + len(racks))

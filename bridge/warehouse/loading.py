@@ -11,6 +11,7 @@ from bridge.errors import LayoutError, ScenarioError
 from bridge.scenario import resolve_inside
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.layout import Layout
+from bridge.warehouse.meeting_places import with_meeting_places
 
 __all__ = ["load_layout"]
 
@@ -37,8 +38,9 @@ def load_layout(config: WarehouseConfig, folder: Path) -> Layout:
 
 
 def _amend(layout: Layout, config: WarehouseConfig) -> Layout:
-    """Close cells and slow zones down as the scenario says."""
-    return _slow_down(_close(layout, config), config)
+    """Close cells, slow zones down, and find places for pickers, as the scenario says."""
+    layout = _slow_down(_close(layout, config), config)
+    return with_meeting_places(layout, "warehouse.layout") if config.has_pickers else layout
 
 
 def _slow_down(layout: Layout, config: WarehouseConfig) -> Layout:

@@ -33,6 +33,7 @@ class RewardTerms(NamedTuple):
 
     delivery: float
     pickup: float
+    help: float
     progress: float
     gamma: float
     step: float
@@ -45,6 +46,7 @@ def make_terms(reward: RewardConfig) -> RewardTerms:
     return RewardTerms(
         delivery=float(reward.delivery),
         pickup=float(reward.pickup),
+        help=float(reward.help),
         progress=float(reward.progress),
         gamma=float(reward.progress_gamma),
         step=float(reward.step),
@@ -73,7 +75,8 @@ def pay_rewards(
             reward = 0.0
             if outcome.lived[env, robot]:
                 served = outcome.served[env, robot]
-                reward = terms.step + (terms.pickup if served == 1 else terms.delivery if served == 2 else 0.0)
+                pay = terms.pickup if served == 1 else terms.delivery if served == 2 else terms.help
+                reward = terms.step + (pay if served != 0 else 0.0)
                 reward += terms.blocked * outcome.refused[env, robot]
                 reward += terms.collision * (outcome.robot_contacts[env, robot] + outcome.rack_contacts[env, robot])
             if terms.progress > 0.0:

@@ -86,7 +86,8 @@ class ServiceState(NamedTuple):
     Attributes:
         left: (E, N) int32, steps that the robot's service still lasts; 0 if it is not being served.
         at: (E, N) int32, goal at which it is served; stale otherwise.
-        since: (E, N) int32, step in which it came to its station; -1 if it is not there.
+        since: (E, N) int32, step in which it came to its station; -1 if it is not there, or may not be served.
+        ready: (E, N) bool, it may be served once it is there; all of them unless somebody else says otherwise.
         server: (E, G) int32, robot that is served at each goal; -1 for nobody.
         spent: (E, N, 6) int32, steps of the running task by kind.
         sums: (E, 7) float64, the same of the delivered tasks, and their number.
@@ -95,6 +96,7 @@ class ServiceState(NamedTuple):
     left: Int32
     at: Int32
     since: Int32
+    ready: Bool
     server: Int32
     spent: Int32
     sums: Float64
@@ -107,6 +109,7 @@ def make_service_state(num_envs: int, num_robots: int, num_goals: int) -> Servic
         left=np.zeros(robots, np.int32),
         at=np.zeros(robots, np.int32),
         since=np.full(robots, -1, np.int32),
+        ready=np.ones(robots, np.bool_),
         server=np.full((num_envs, num_goals), -1, np.int32),
         spent=np.zeros((*robots, len(_SPLIT)), np.int32),
         sums=np.zeros((num_envs, len(_SPLIT) + 1)),
@@ -129,6 +132,11 @@ class Service(Feature):
         num_envs, num_robots = parts.fleet.cell.shape
         self._state = make_service_state(num_envs, num_robots, len(parts.floor.goal_cell))
         self._self_at = parts.column("self", "being_served")
+
+    @property
+    def ready(self) -> Bool:
+        """(E, N) bool, which robots may be served once they are at their station; for others to write."""
+        return self._state.ready
 
     def begin(self, envs: Bool) -> None:
         """See :class:`Feature`."""
@@ -206,6 +214,7 @@ def run_stations(
                 _count_step(fleet, outcome, state, env, robot)
                 here = has_arrived(floor, fleet, pose, env, robot, radius_m)
             fleet.in_service[env, robot] = here
+            here = here and state.ready[env, robot]
             if state.left[env, robot] > 0:
                 state.left[env, robot] = state.left[env, robot] - 1 if here else 0
                 if state.left[env, robot] == 0:

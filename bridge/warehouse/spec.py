@@ -146,6 +146,8 @@ def _self_block(config: WarehouseConfig, turning: bool) -> ObservationBlock:
         fields += ("being_served",)
     if config.contact.rule == "stop":
         fields += ("stopped",)
+    if config.has_pickers:
+        fields += ("partner_is_there",)
     return ObservationBlock(
         "self",
         len(fields),
@@ -159,6 +161,7 @@ def _self_block(config: WarehouseConfig, turning: bool) -> ObservationBlock:
         + ("; whether it is being charged" if config.charges else "")
         + ("; whether a station is serving it" if config.tasks.service else "")
         + ("; whether it is stopped after a refused motion" if config.contact.rule == "stop" else "")
+        + ("; whether a picker stands by, or a carrier stands where it is called to" if config.has_pickers else "")
         + ".",
     )
 
@@ -169,6 +172,8 @@ def _target_block(block: TargetBlock, config: WarehouseConfig, turning: bool) ->
     fields: tuple[str, ...] = (*direction, "distance", "to_pickup", "to_delivery", "to_parking")
     if config.charges:
         fields += ("to_charger",)
+    if config.has_pickers:
+        fields += ("to_meeting",)
     return ObservationBlock(
         "target",
         len(fields),

@@ -58,6 +58,7 @@ def _reach_faults(layout: Layout) -> Iterator[str]:
         ("delivery", layout.deliveries),
         ("parking place", layout.parking),
         ("charger", layout.chargers),
+        ("meeting place", layout.chargers[:0] if layout.meeting is None else layout.meeting),
     )
     blocked = layout.blocked.ravel()
     for kind, cells in kinds:
@@ -122,7 +123,7 @@ def _transport_faults(config: WarehouseConfig, layout: Layout) -> Iterator[str]:
 
 def _load_faults(config: WarehouseConfig) -> Iterator[str]:
     """Some role can carry the heaviest load."""
-    payloads = [role.payload_kg for role in config.fleet]
+    payloads = [role.payload_kg for role in config.fleet if role.job == "carry"]
     strongest = max((payload for payload in payloads if payload is not None), default=None)
     if strongest is None or None in payloads or config.tasks.heaviest_kg <= strongest:
         return
