@@ -5,22 +5,36 @@ and a robot whose motion was refused stands for ``stop_s``, whatever it is told.
 
 A robot is in a near miss while the gap between its footprint and another
 robot's is smaller than ``near_miss_m``; it counts once, until the gap is larger
-again. All pairs are compared: the cost grows with the square of the fleet.
+again. A robot is compared with those around it, in rings of cells, until none that is further
+away could matter: the cost per robot does not grow with the fleet at equal density.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import kernel_part, lean_kernel
 from bridge.specs import MetricSpec
+from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.feature import HELD_STOPPED, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
+from bridge.warehouse.floor import Floor
+from bridge.warehouse.motion_differential import CellLists, make_cell_lists
+from bridge.warehouse.rectangles import rectangle_distance
 
-__all__ = ["NEAR_MISS_METRICS", "STOP_METRICS", "NearMisses", "ProtectiveStops", "find_near_misses", "stop_robots"]
+__all__ = [
+    "NEAR_MISS_METRICS",
+    "STOP_METRICS",
+    "Figures",
+    "NearMisses",
+    "ProtectiveStops",
+    "find_near_misses",
+    "make_figures",
+    "stop_robots",
+]
 
 Bool = NDArray[np.bool_]
 Int32 = NDArray[np.int32]
@@ -78,6 +92,8 @@ class NearMisses(Feature):
     def __init__(self, parts: Parts, margin_m: float) -> None:
         self._parts = parts
         self._margin_m = margin_m
+        self._figures_of_robots = make_figures(parts.config, parts.traits.radius_m)
+        self._lists = make_cell_lists(parts.layout.blocked.size, parts.config.num_robots)
         self._near = np.zeros(parts.fleet.cell.shape, np.bool_)
         self._count = np.zeros(len(parts.steps), np.int64)
         self._smallest = np.zeros(len(parts.steps))
@@ -90,8 +106,17 @@ class NearMisses(Feature):
     def before_service(self) -> None:
         """See :class:`Feature`."""
         parts = self._parts
-        radius_m = parts.traits.radius_m
-        find_near_misses(parts.fleet, parts.pose, radius_m, self._margin_m, self._near, self._count, self._smallest)
+        find_near_misses(
+            parts.floor,
+            parts.fleet,
+            parts.pose,
+            self._figures_of_robots,
+            self._margin_m,
+            self._lists,
+            self._near,
+            self._count,
+            self._smallest,
+        )
 
     def clear_figures(self, envs: Bool) -> None:
         """See :class:`Feature`."""
@@ -129,38 +154,119 @@ def stop_robots(fleet: Fleet, outcome: Outcome, stop_steps: int, left: Int32, su
             fleet.held[env, robot] = held | HELD_STOPPED if left[env, robot] > 0 else held
 
 
+class Figures(NamedTuple):
+    """Footprints of the robots.
+
+    Attributes:
+        radius: (N,) float64, discs around the footprints in m.
+        half_length: (N,) float64, of rectangles in m, 0 for discs; empty if there are none.
+        half_width: Likewise.
+    """
+
+    radius: Float64
+    half_length: Float64
+    half_width: Float64
+
+
+def make_figures(config: WarehouseConfig, radius_m: Float64) -> Figures:
+    """The footprints of a scenario, whose discs around them have ``radius_m``: (N,) float64."""
+    sides = np.array([role.half_sides_m for role in config.fleet for _ in range(role.count)])
+    if not sides.any():
+        sides = sides[:0]
+    return Figures(radius_m, np.ascontiguousarray(sides[:, 0]), np.ascontiguousarray(sides[:, 1]))
+
+
 @lean_kernel
 def find_near_misses(
+    floor: Floor,
     fleet: Fleet,
     pose: Pose,
-    radius_m: Float64,
+    figures: Figures,
     margin_m: float,
+    lists: CellLists,
     near: Bool,
     count: NDArray[np.int64],
     smallest: Float64,
 ) -> None:
-    """Compare all pairs of robots on the floor.
+    """Look for the robots around every robot on the floor.
 
     Args:
+        floor: The floor plan.
         fleet: Who is there.
         pose: Where.
-        radius_m: (N,) float64, footprints.
+        figures: Of :func:`make_figures`.
         margin_m: Gap below which two robots are in a near miss.
+        lists: Of ``motion_differential.make_cell_lists``.
         near: (E, N) bool, robots that are in one; advanced.
         count: (E,) int64, advanced by the robots that came into one.
         smallest: (E,) float64, smallest gap so far; advanced.
     """
     num_envs, num_robots = fleet.cell.shape
+    first, follower = lists.first, lists.follower
+    widest = 0.0
+    for robot in range(num_robots):
+        widest = max(widest, figures.radius[robot])
     for env in range(num_envs):
+        for robot in range(num_robots):
+            if fleet.alive[env, robot]:
+                cell = fleet.cell[env, robot]
+                follower[robot] = first[cell]
+                first[cell] = robot
         for robot in range(num_robots):
             gap = np.inf
             if fleet.alive[env, robot]:
-                for other in range(num_robots):
-                    if other != robot and fleet.alive[env, other]:
-                        dx = pose.x[env, other] - pose.x[env, robot]
-                        dy = pose.y[env, other] - pose.y[env, robot]
-                        gap = min(gap, np.sqrt(dx * dx + dy * dy) - radius_m[robot] - radius_m[other])
+                gap = _nearest_gap(floor, fleet, pose, figures, lists, env, robot, widest, max(margin_m, smallest[env]))
             is_near = gap < margin_m
             count[env] += is_near and not near[env, robot]
             near[env, robot] = is_near
             smallest[env] = min(smallest[env], gap)
+        for robot in range(num_robots):
+            first[fleet.cell[env, robot]] = -1
+
+
+@kernel_part
+def _nearest_gap(
+    floor: Floor,
+    fleet: Fleet,
+    pose: Pose,
+    figures: Figures,
+    lists: CellLists,
+    env: int,
+    robot: int,
+    widest: float,
+    most: float,
+) -> float:
+    """Gap to the nearest robot; if there is none below ``most``, any number that is not smaller."""
+    row, column = fleet.cell[env, robot] // floor.width, fleet.cell[env, robot] % floor.width
+    gap = np.inf
+    for ring in range(max(floor.width, floor.height)):
+        # No centre in this ring is nearer than this.
+        if (ring - 1) * floor.cell_size_m - figures.radius[robot] - widest >= min(gap, most):
+            break
+        for near_row in range(max(row - ring, 0), min(row + ring + 1, floor.height)):
+            stride = 1 if near_row == row - ring or near_row == row + ring else max(2 * ring, 1)
+            for near_column in range(column - ring, column + ring + 1, stride):
+                if 0 <= near_column < floor.width:
+                    other = lists.first[near_row * floor.width + near_column]
+                    while other >= 0:
+                        if other != robot:
+                            gap = min(gap, _gap(pose, figures, env, robot, other))
+                        other = lists.follower[other]
+    return gap
+
+
+@kernel_part
+def _gap(pose: Pose, figures: Figures, env: int, robot: int, other: int) -> float:
+    """Gap between the footprints of two robots."""
+    dx = pose.x[env, other] - pose.x[env, robot]
+    dy = pose.y[env, other] - pose.y[env, robot]
+    if len(figures.half_length) == 0:
+        return float(np.sqrt(dx * dx + dy * dy) - figures.radius[robot] - figures.radius[other])
+    length, width = figures.half_length[robot], figures.half_width[robot]
+    other_length, other_width = figures.half_length[other], figures.half_width[other]
+    cos, sin = float(pose.cos[env, robot]), float(pose.sin[env, robot])
+    other_cos, other_sin = float(pose.cos[env, other]), float(pose.sin[env, other])
+    apart = rectangle_distance(dx, dy, cos, sin, length, width, other_cos, other_sin, other_length, other_width)
+    rounded = figures.radius[robot] if length == 0.0 else 0.0
+    other_rounded = figures.radius[other] if other_length == 0.0 else 0.0
+    return float(apart - rounded - other_rounded)

@@ -9,6 +9,8 @@ import pytest
 
 from bridge.policy import RandomPolicy
 from bridge.warehouse.config import ContactConfig, DifferentialDriveConfig
+from bridge.warehouse.contact_watch import find_near_misses, make_figures
+from bridge.warehouse.motion_differential import make_cell_lists
 from bridge.warehouse.simulator import WarehouseSimulator
 from bridge.warehouse.view import LEFT, RIGHT, UP
 
@@ -114,3 +116,56 @@ def test_near_misses_agree_with_a_plain_loop_when_robots_drive(make_warehouse: A
 def test_contact_config_refuses_a_return_without_despawn() -> None:
     with pytest.raises(ValueError, match=r"expected no respawn_after_s with rule 'stop', got 3\.0"):
         ContactConfig(rule="stop", respawn_after_s=3.0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 24])
+@pytest.mark.parametrize("margin_m", [0.05, 0.6, 4.0])
+def test_near_misses_equal_those_of_all_pairs(make_warehouse: Any, count: int, margin_m: float) -> None:
+    rows = ["S" + "." * 13, *["." * 14] * 8, "." * 13 + "E"]
+    config, layout = make_warehouse("\n".join(rows), count, drive=DifferentialDriveConfig())
+    simulator = WarehouseSimulator(config, layout, 2)
+    simulator.reset(seed=4)
+    fleet, pose, radius = simulator._fleet, simulator._pose, simulator._traits.radius_m
+    figures, lists = make_figures(config, radius), make_cell_lists(140, count)
+    near, counted, smallest = np.zeros((2, count), np.bool_), np.zeros(2, np.int64), np.full(2, np.inf)
+    were_near, expected, least = near.copy(), np.zeros(2, np.int64), smallest.copy()
+    rng = np.random.default_rng(count)
+    for _ in range(40):
+        fleet.alive[:] = rng.random((2, count)) < 0.9
+        pose.x[:], pose.y[:] = rng.uniform(0.0, 14.0, (2, count)), rng.uniform(0.0, 10.0, (2, count))
+        fleet.cell[:] = (9 - pose.y.astype(int)) * 14 + pose.x.astype(int)
+        find_near_misses(simulator._floor, fleet, pose, figures, margin_m, lists, near, counted, smallest)
+        # (E, N, N)
+        dx, dy = pose.x[:, :, None] - pose.x[:, None], pose.y[:, :, None] - pose.y[:, None]
+        gaps = np.sqrt(dx * dx + dy * dy) - radius[:, None] - radius[None]
+        there = fleet.alive[:, :, None] & fleet.alive[:, None] & ~np.eye(count, dtype=np.bool_)
+        gaps = np.where(there, gaps, np.inf).min(axis=2)
+        expected += ((gaps < margin_m) & ~were_near).sum(axis=1)
+        were_near, least = gaps < margin_m, np.minimum(least, gaps.min(axis=1))
+        assert (near == were_near).all()
+        assert (smallest == least).all()
+    assert (counted == expected).all()
+    assert counted.min() > 0 or count < 24
+
+
+def test_near_misses_are_measured_between_rectangles_and_discs(make_warehouse: Any) -> None:
+    fleet = (
+        {"role": "forklift", "count": 2, "length_m": 0.8, "width_m": 0.4},
+        {"role": "carrier", "count": 1, "radius_m": 0.3},
+    )
+    config, layout = make_warehouse("S......E\n........\n........", fleet=fleet, drive={"kind": "differential"})
+    simulator = WarehouseSimulator(config, layout, 1)
+    simulator.reset(seed=4)
+    pose = simulator._pose
+    pose.x[0], pose.y[0] = [1.0, 1.9, 1.0], [1.0, 1.0, 2.2]
+    pose.cos[0], pose.sin[0] = [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]
+    simulator._fleet.cell[0] = [8 + 1, 8 + 1, 1]
+    figures = make_figures(config, simulator._traits.radius_m)
+    near, count, smallest = np.zeros((1, 3), np.bool_), np.zeros(1, np.int64), np.full(1, np.inf)
+    lists = make_cell_lists(24, 3)
+    find_near_misses(simulator._floor, simulator._fleet, pose, figures, 0.5, lists, near, count, smallest)
+    # One along x with its front at 1.4, the other across it with its side at 1.7; the disc is 0.7 m off.
+    assert smallest[0] == pytest.approx(0.3)
+    assert near[0].tolist() == [True, True, False]
+    assert count[0] == 2
+    assert (lists.first == -1).all()
