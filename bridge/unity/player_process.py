@@ -26,7 +26,8 @@ _TAIL_BYTES: Final = 8192
 _KILL_TIMEOUT_S: Final = 5.0
 
 # Reads the process group, then waits for the end of the pipe. An empty group means that nothing was started.
-_WATCHDOG = 'read -r group; read -r end; if [ -n "$group" ]; then kill -KILL -- "-$group"; fi'
+# Not "kill -KILL --", which dash, the /bin/sh of Debian and Ubuntu, refuses.
+_WATCHDOG = 'read -r group; read -r end; if [ -n "$group" ]; then kill -s KILL -- "-$group"; fi'
 
 
 def resolve_player(path: str | Path, platform: str = sys.platform) -> Path:

@@ -128,11 +128,12 @@ def test_close_ends_what_the_player_started(scripted_player: Callable[..., Any])
 
 _ABANDON = """
 import os, signal, sys
+import psutil
 from bridge.unity.launch import PlayerCommand
 from bridge.unity.session import SessionOptions, UnitySession
 from bridge.unity.side_channels import SideChannelHub
 session = UnitySession(PlayerCommand(tuple(sys.argv[2:])), SessionOptions(timeout_s=20), SideChannelHub([]))
-print(session.pid, flush=True)
+print(session.pid, *(child.pid for child in psutil.Process(session.pid).children()), flush=True)
 if sys.argv[1] == "kill":
     os.kill(os.getpid(), signal.SIGKILL)
 if sys.argv[1] == "raise":
@@ -141,10 +142,10 @@ if sys.argv[1] == "raise":
 
 
 @pytest.mark.parametrize(("ending", "exit_code"), [("kill", -signal.SIGKILL), ("raise", 1), ("forget", 0)])
-def test_player_ends_when_its_trainer_ends_without_closing(
+def test_player_ends_with_all_that_it_started_when_its_trainer_ends_without_closing(
     scripted_player: Callable[..., Any], ending: str, exit_code: int
 ) -> None:
-    player = scripted_player(exchanges=[FIRST])
+    player = scripted_player(before_connect={"child": True}, exchanges=[FIRST])
     trainer = subprocess.run(
         [sys.executable, "-c", _ABANDON, ending, *player.command.prefix],
         capture_output=True,
@@ -152,7 +153,9 @@ def test_player_ends_when_its_trainer_ends_without_closing(
         check=False,
     )
     assert trainer.returncode == exit_code
+    group = [int(pid) for pid in trainer.stdout.split()]
+    assert len(group) == 2  # the player and its child
     deadline = time.monotonic() + 10
-    while psutil.pid_exists(int(trainer.stdout)) and time.monotonic() < deadline:
+    while any(psutil.pid_exists(pid) for pid in group) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not psutil.pid_exists(int(trainer.stdout))
+    assert not any(psutil.pid_exists(pid) for pid in group)

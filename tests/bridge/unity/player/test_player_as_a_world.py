@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from bridge.errors import ScenarioError, UnityProtocolError
+from bridge.errors import ScenarioError
 from bridge.registry import World, open_world
 from bridge.roster import Roster
 from bridge.scenario import load_scenario
@@ -97,27 +97,6 @@ def test_roster_swaps_the_scenario_of_the_player(small_scenario: Path, tmp_path:
     finally:
         unity.close()
         simulator.close()
-
-
-@pytest.mark.parametrize(
-    ("fault", "message"),
-    [
-        ("garbage@1", r"expected a protocol message, got 64 bytes that are none from byte 0 on"),
-        ("cut@1", r"expected a protocol message, got [0-9]+ bytes that are none from byte [0-9]+ on"),
-        ("shape@1", r"agent 0: sensor 0 \('agv_[0-9a-f]{16}'\): expected 52 values, got 51"),
-    ],
-)
-def test_roster_says_what_is_wrong_when_the_player_breaks_the_protocol(
-    small_scenario: Path, fault: str, message: str
-) -> None:
-    world = open_world(load_scenario(small_scenario))
-    unity = player(small_scenario, world.spec, "--fault", fault, areas=1)
-    try:
-        unity.reset(5)
-        with pytest.raises(UnityProtocolError, match=message):
-            unity.step()
-    finally:
-        unity.close()
 
 
 def sensing_world(folder: Path, scenario: Path, *arguments: str) -> World:
