@@ -204,7 +204,7 @@ class PathBlock(Section):
 
 
 class WindowBlock(Section):
-    """Cells around the robot: blocked, robots, and targets of robots nearby."""
+    """Grids: racks, robots, and the ways of robots in the cells around the robot; with heading, the row ahead first."""
 
     block: Literal["window"] = "window"
     radius: int = Field(2, ge=1, le=15, description="Cells to each side; the window is (2*radius+1) squared.")
@@ -367,7 +367,7 @@ class WarehouseConfig(Section):
             )
         if self.drive.kind == "differential" and self.mask_blocked_moves:
             raise ValueError("expected mask_blocked_moves false with drive 'differential', got true.")
-        if self.drive.kind != "grid" and "window" in blocks:
+        if self.drive.kind == "differential" and "window" in blocks:
             raise ValueError(f"expected no 'window' block with drive {self.drive.kind!r}, got one. Use 'lidar'.")
         return self
 

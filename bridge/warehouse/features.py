@@ -10,15 +10,18 @@ from bridge.specs import MetricSpec
 from bridge.warehouse.charging import CHARGING_METRICS, Charging
 from bridge.warehouse.config import (
     DifferentialDriveConfig,
+    HeadingGridConfig,
     HistoryBlock,
     PositionBlock,
     SpeedLimitBlock,
     WarehouseConfig,
+    WindowBlock,
 )
 from bridge.warehouse.contact_watch import NEAR_MISS_METRICS, STOP_METRICS, NearMisses, ProtectiveStops
 from bridge.warehouse.disturbances import AbsentRobots, ExecutionDelays, LateActions, SlipperyFloor
 from bridge.warehouse.errands import Errands
 from bridge.warehouse.feature import Feature, Parts
+from bridge.warehouse.heading_window import HeadingWindow
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.loads import LOAD_METRICS, LoadCounter
 from bridge.warehouse.meeting import MEETING_METRICS, Meeting
@@ -102,6 +105,8 @@ def _disturbances(parts: Parts) -> Iterator[Feature]:
 
 def _memories(parts: Parts) -> Iterator[Feature]:
     for block in parts.config.observation:
+        if isinstance(block, WindowBlock) and isinstance(parts.config.drive, HeadingGridConfig):
+            yield HeadingWindow(parts, block)
         if isinstance(block, PositionBlock):
             yield Position(parts, block)
         if isinstance(block, SpeedLimitBlock):

@@ -85,7 +85,8 @@ def _block(block: BlockConfig, config: WarehouseConfig, turning: bool) -> Observ
                 len(WINDOW_CHANNELS) * edge * edge,
                 low=0.0,
                 high=1.0,
-                description=f"Maps of {edge} x {edge} cells around the robot, top row first: racks and walls; other "
+                description=f"Maps of {edge} x {edge} cells around the robot, "
+                f"{'the row ahead' if turning else 'top row'} first: racks and walls; other "
                 "robots; 1/4 per other robot whose shortest way leads into the cell next.",
             )
         case LidarBlock():
