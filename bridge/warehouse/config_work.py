@@ -113,10 +113,10 @@ class TaskConfig(Section):
     )
     open: int = Field(8, ge=1, le=10_000, description="Tasks that wait unassigned (poisson: at most).")
     rate_per_h: float = Field(600.0, gt=0, description="Mean arrivals per hour (poisson only).")
-    dispatch: Literal["nearest", "fifo"] = Field(
+    dispatch: Literal["nearest", "fifo", "token"] = Field(
         "nearest",
         description="nearest: an idle robot takes the task with the nearest pick-up; fifo: the oldest task goes to "
-        "the nearest idle robot.",
+        "the nearest idle robot; token: as nearest, but no task that begins or ends where another robot's task ends.",
     )
     load: LoadConfig | None = Field(None, description="Masses of the loads of drawn tasks; null: they weigh nothing.")
     service: ServiceConfig | None = Field(

@@ -75,6 +75,7 @@ class TaskStream(NamedTuple):
         deliveries: (tasks,) int32, likewise.
         release_steps: (tasks,) int32, ascending, step in which each of them arrives.
         loads: What loads weigh, and who can carry them.
+        ends_apart: No task is given out that begins or ends where the task of another robot ends (token passing).
     """
 
     open: int
@@ -84,6 +85,7 @@ class TaskStream(NamedTuple):
     deliveries: Int32 = _NO_TASKS
     release_steps: Int32 = _NO_TASKS
     loads: Loads = NO_LOADS
+    ends_apart: bool = False
 
 
 def make_stream(tasks: TaskConfig, step_s: float, layout: Layout, loads: Loads = NO_LOADS) -> TaskStream:
@@ -98,9 +100,10 @@ def make_stream(tasks: TaskConfig, step_s: float, layout: Layout, loads: Loads =
             deliveries=listed_deliveries(tasks, layout),
             release_steps=listed_release_steps(tasks, step_s),
             loads=loads,
+            ends_apart=tasks.dispatch == "token",
         )
     mean = tasks.rate_per_h * step_s / 3600.0 if tasks.arrival == "poisson" else -1.0
-    return TaskStream(tasks.open, float(mean), oldest_first, loads=loads)
+    return TaskStream(tasks.open, float(mean), oldest_first, loads=loads, ends_apart=tasks.dispatch == "token")
 
 
 @lean_kernel
@@ -233,7 +236,7 @@ def dispatch(
             if fleet.alive[env, robot] and fleet.pickup[env, robot] < 0:
                 task = -1
                 if pool.num_waiting[env] > 0 and fleet.off_duty[env, robot] == 0:
-                    task = _nearest_task(floor, fleet, pool, stream.loads, task_keys[env], env, robot)
+                    task = _nearest_task(floor, fleet, pool, stream, task_keys[env], env, robot)
                 if task >= 0:
                     _take(fleet, pool, env, robot, task)
                     if stream.mean < 0.0:
@@ -352,9 +355,10 @@ def _give_oldest_first(
 
 @kernel_part
 def _nearest_task(
-    floor: Floor, fleet: Fleet, pool: TaskPool, loads: Loads, key: np.uint64, env: int, robot: int
+    floor: Floor, fleet: Fleet, pool: TaskPool, stream: TaskStream, key: np.uint64, env: int, robot: int
 ) -> int:
-    """The waiting task with the nearest pick-up that the robot can carry; -1 for none."""
+    """The waiting task with the nearest pick-up that the robot can carry and may take; -1 for none."""
+    loads = stream.loads
     limited = len(loads.payload_kg) > 0
     cell = fleet.cell[env, robot]
     best = -1
@@ -365,8 +369,21 @@ def _nearest_task(
         if length < best_length or older:
             if limited and not can_carry(loads, key, robot, int(pool.number[env, slot])):
                 continue
+            if stream.ends_apart and _meets_an_end(fleet, pool, env, slot):
+                continue
             best, best_length = slot, length
     return best
+
+
+@kernel_part
+def _meets_an_end(fleet: Fleet, pool: TaskPool, env: int, slot: int) -> bool:
+    """Whether a waiting task begins or ends where the task of some robot ends."""
+    for robot in range(fleet.cell.shape[1]):
+        if fleet.alive[env, robot] and fleet.pickup[env, robot] >= 0:
+            end = fleet.delivery[env, robot]
+            if end == pool.delivery[env, slot] or end == pool.pickup[env, slot]:
+                return True
+    return False
 
 
 @kernel_part

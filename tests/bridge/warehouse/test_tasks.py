@@ -249,3 +249,29 @@ def test_serve_frees_the_parking_place_of_an_idle_robot_that_leaves(make_scene: 
     scene.outcome.leaving[0, 0] = True
     _serve(scene, pool)
     assert pool.claimed.sum() == 0
+
+
+def test_dispatch_token_leaves_tasks_that_begin_or_end_where_another_robots_task_ends(make_scene: Any) -> None:
+    scene = make_scene("S..S..E\n.......\nP..P..E", 2)
+    scene.place(0, 0, 1)
+    scene.place(0, 1, 2)
+    pool = _pool(scene)
+    near, far = scene.floor.pickups.tolist()
+    above, below = scene.floor.deliveries.tolist()
+    stream = make_stream(TaskConfig(dispatch="token", open=3), 1.0, scene.layout)._replace(open=0)
+    _wait(pool, (near, above), (near, above), (far, below))
+    _dispatch(scene, pool, stream)
+    # The second robot stands as near to both pick-ups, but the first one's task ends at the delivery above.
+    assert scene.fleet.number[0].tolist() == [0, 2]
+    assert pool.num_waiting[0] == 1
+    # A third one would have to wait; once the first has delivered, its task is free.
+    scene.fleet.pickup[0, 0] = scene.fleet.delivery[0, 0] = scene.fleet.goal[0, 0] = -1
+    _dispatch(scene, pool, stream)
+    assert scene.fleet.number[0, 0] == 1
+    assert pool.num_waiting[0] == 0
+    pool = _pool(scene)
+    _wait(pool, (near, above), (near, above))
+    _dispatch(scene, pool, stream)
+    assert pool.num_waiting[0] == 1
+    assert scene.fleet.pickup[0, 1] == -1
+    assert scene.fleet.goal[0, 1] in scene.floor.parking.tolist()
