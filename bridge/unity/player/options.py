@@ -19,7 +19,7 @@ from bridge.unity.messages import API_VERSION
 from bridge.unity.player.camera_options import CameraOptions, parse_cameras
 from bridge.unity.player.faults import Fault, parse_fault
 
-__all__ = ["PACKAGE_VERSION", "USAGE", "PlayerOptions", "parse_options", "without_options"]
+__all__ = ["OPTION_NAMES", "PACKAGE_VERSION", "USAGE", "PlayerOptions", "parse_options", "without_options"]
 
 PACKAGE_VERSION = "3.0.0"
 """Version of the C# package whose behaviour the player follows."""
@@ -34,11 +34,21 @@ The built-in simulator behind the ML-Agents protocol, started like a Unity build
   --write-build PATH        write a file that trainers start as a Unity build, and end
   -logFile FILE             where the log goes; standard output by default
   --num-areas N             training areas; as many as the trainer wants by default
-  --decision-period N       steps between two decisions; --on-demand: only when needed
-  --group-reward SHARE      --despawn-as KIND   --late ROLE@STEP
+  --first-env N             index of the first area among all environments of a run
+  --decision-period N       steps between two decisions, of all roles or with ROLE=N,... of some
+  --on-demand               robots ask only when there is something to decide
+  --act-after-reset         robots act once more in the step of a reset
+  --despawn-as KIND         disable (default) or end-episode, when a robot leaves the floor
+  --late ROLE@STEP,...      roles that appear later
+  --group-reward SHARE      share of the reward that goes to the team, 0 to 1
   --visual WxH[:png|raw][:grey][:xN],...        pictures of the floor around each robot
-  --buffer-neighbours N     --goal-signal BLOCK --announce roster,state   --echo UUID
-  --package-version V       --communication-version V   --fault KIND@EXCHANGE
+  --buffer-neighbours N     the nearest robots as a buffer sensor
+  --goal-signal BLOCK       a block of the observation once more, as a goal signal
+  --announce roster,state   who is who, and the global state, on side channels of agv-bridge
+  --echo UUID               send the messages of a side channel back
+  --package-version V       version of the C# package to announce
+  --communication-version V version of the protocol to announce
+  --fault KIND@EXCHANGE     go wrong on purpose
 
 docs/headless_player.md explains each option. Unknown arguments are ignored, as a build does.
 """
@@ -168,6 +178,9 @@ _WITH_VALUE = (
     "--write-build",
 )
 _SWITCHES = ("--act-after-reset", "--on-demand")
+
+OPTION_NAMES = (*_WITH_VALUE, *_SWITCHES)
+"""Every option but those of Unity that a player has no use for."""
 
 
 def without_options(arguments: Sequence[str], *names: str) -> list[str]:

@@ -126,13 +126,17 @@ def played_spec(spec: WorldSpec, world: str, arguments: Sequence[str]) -> WorldS
 
 
 def _require_blocks(options: PlayerOptions, layout: ObservationLayout) -> None:
-    if options.goal_signal is not None:
-        layout.slice_of(options.goal_signal)
-    if options.buffer_neighbours:
-        place = layout.slice_of(NEIGHBOURS_BLOCK)
-        seen = (place.stop - place.start) // len(NEIGHBOUR_FIELDS)
-        if options.buffer_neighbours > seen:
+    sizes = {block.name: block.size for block in layout.blocks}
+    buffered = NEIGHBOURS_BLOCK if options.buffer_neighbours else None
+    for option, block in (("--goal-signal", options.goal_signal), ("--buffer-neighbours", buffered)):
+        if block is not None and block not in sizes:
             raise AgvBridgeError(
-                f"player: --buffer-neighbours: expected at most the {seen} robots of the scenario's block "
-                f"'{NEIGHBOURS_BLOCK}', got {options.buffer_neighbours}. Raise the block's count."
+                f"player: {option}: expected an observation with the block {block!r}, got the blocks "
+                f"{', '.join(sizes)}. Name another one, or add it to the scenario."
             )
+    seen = sizes.get(NEIGHBOURS_BLOCK, 0) // len(NEIGHBOUR_FIELDS)
+    if options.buffer_neighbours > seen:
+        raise AgvBridgeError(
+            f"player: --buffer-neighbours: expected at most the {seen} robots of the scenario's block "
+            f"'{NEIGHBOURS_BLOCK}', got {options.buffer_neighbours}. Raise the block's count."
+        )

@@ -1,8 +1,9 @@
 """A player from start to exit code.
 
 Exit codes: 0 the trainer asked to quit or is gone (a Unity build quits
-silently too), 1 an error while playing, 2 nothing to play (no scenario, no
-port, no trainer; a Unity build would run inference), 130 interrupted.
+silently too), 1 an error while playing, 2 nothing to play (a wrong scenario or
+option; no port or no trainer, where a Unity build would run inference), 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from bridge.errors import AgvBridgeError, ScenarioError
-from bridge.registry import open_world
+from bridge.registry import World, open_world
 from bridge.roster import Roster
-from bridge.scenario import load_scenario
+from bridge.scenario import Scenario, load_scenario
 from bridge.unity.player.academy import Academy
 from bridge.unity.player.build import write_build
 from bridge.unity.player.communicator import Communicator, NoTrainerError
@@ -71,12 +72,16 @@ def run_player(options: PlayerOptions) -> int:
             log.write(f"No usable --mlagents-port. {_INFERENCE}")
             return 2
         try:
-            return _play(options, options.port, log)
+            # Everything that can be wrong with the scenario is found before the trainer is disturbed.
+            scenario, world = _open(options)
+        except AgvBridgeError as error:
+            log.write(str(error))
+            return 2
+        log.write(f"Scenario {scenario.name} ({scenario.path})")
+        try:
+            return _play(options, options.port, scenario.world, world, log)
         except NoTrainerError as error:
             log.write(f"{error} {_INFERENCE}")
-            return 2
-        except ScenarioError as error:
-            log.write(str(error))
             return 2
         except AgvBridgeError as error:
             log.exception(error)
@@ -86,17 +91,25 @@ def run_player(options: PlayerOptions) -> int:
             raise
 
 
-def _play(options: PlayerOptions, port: int, log: PlayerLog) -> int:
+def _open(options: PlayerOptions) -> tuple[Scenario, World]:
+    """The scenario and its world.
+
+    Raises:
+        ScenarioError: The scenario is wrong, or none that the player can simulate.
+        AgvBridgeError: An option does not fit it.
+    """
     scenario = load_scenario(options.scenario)
     if scenario.world == "unity":
         raise ScenarioError(
             f"{scenario.path}: world: expected a world that the player can simulate, got 'unity'. "
             "Give the player the scenario that its build stands for."
         )
-    # Everything that can be wrong with the scenario is found before the trainer is disturbed.
     world = open_world(scenario)
     require_fitting(options, scenario.world, world.spec)
-    log.write(f"Scenario {scenario.name} ({scenario.path})")
+    return scenario, world
+
+
+def _play(options: PlayerOptions, port: int, kind: str, world: World, log: PlayerLog) -> int:
     communicator = Communicator(port, log)
     try:
         connection = communicator.connect(options.package_version, options.communication_version)
@@ -111,7 +124,7 @@ def _play(options: PlayerOptions, port: int, log: PlayerLog) -> int:
         seed = settings.seed & 0xFFFFFFFF
 
         def load(text: str) -> Roster:
-            return world_of(text, scenario.world, world.spec, options).roster(num_areas, first_env=options.first_env)
+            return world_of(text, kind, world.spec, options).roster(num_areas, first_env=options.first_env)
 
         academy = Academy(roster, communicator, channels, seed, options, log, load)
         try:

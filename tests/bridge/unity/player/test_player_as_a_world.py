@@ -152,7 +152,7 @@ def test_world_of_the_headless_player_has_the_sensors_that_its_arguments_ask_for
     [
         (["--visual", "0x8"], r"unity.arguments: player: --visual: expected WIDTHxHEIGHT"),
         (["--buffer-neighbours", "9"], r"unity.arguments: player: --buffer-neighbours: expected at most the 4 robots"),
-        (["--goal-signal", "aim"], r"unity.arguments: observation layout: expected one of the blocks .* got 'aim'"),
+        (["--goal-signal", "aim"], r"unity.arguments: player: --goal-signal: expected .* the block 'aim', got"),
     ],
 )
 def test_world_of_the_headless_player_refuses_arguments_that_do_not_fit(

@@ -14,6 +14,7 @@ from bridge.errors import AgvBridgeError, ScenarioError
 from bridge.unity.player import main, parse_options, write_build
 from bridge.unity.player.camera_options import CameraOptions
 from bridge.unity.player.faults import Fault
+from bridge.unity.player.options import OPTION_NAMES, USAGE
 
 SCENARIO = ["--scenario", "warehouse_small"]
 
@@ -117,23 +118,41 @@ def test_cameras_are_named_as_unity_names_their_sensors() -> None:
     [
         (["--late", "forklift@3"], r"--late: expected one of the roles carrier, got 'forklift'"),
         (["--decision-period", "forklift=3"], r"--decision-period: expected one of the roles carrier, got 'forklift'"),
-        (["--goal-signal", "aim"], r"expected one of the blocks self, target, .*, got 'aim'"),
+        (
+            ["--goal-signal", "aim"],
+            r"--goal-signal: expected .* the block 'aim', got the blocks self, target, .*\. Name",
+        ),
         (["--buffer-neighbours", "5"], r"--buffer-neighbours: expected at most the 4 robots of .* got 5"),
     ],
 )
-def test_player_exits_1_when_options_do_not_fit_the_scenario(
+def test_player_exits_2_when_options_do_not_fit_the_scenario(
     tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     log = tmp_path / "Player.log"
-    assert main([*SCENARIO, "--mlagents-port", "5005", "-logFile", str(log), *arguments]) == 1
-    assert re.search(message, log.read_text())
+    assert main([*SCENARIO, "--mlagents-port", "5005", "-logFile", str(log), *arguments]) == 2
+    assert re.search(rf"^player: {message}", log.read_text(), re.MULTILINE)
+    assert "Traceback" not in log.read_text()
+
+
+def test_player_exits_2_when_a_buffer_of_neighbours_has_nothing_to_show(tmp_path: Path) -> None:
+    scenario = tmp_path / "blind.yaml"
+    scenario.write_text(
+        "{schema: 1, world: warehouse, warehouse: {layout: {grid: 'S.PE'}, fleet: [{role: carrier, count: 1}], "
+        "observation: [{block: target}]}}"
+    )
+    log = tmp_path / "Player.log"
+    arguments = ["--scenario", str(scenario), "--mlagents-port", "5005", "-logFile", str(log)]
+    assert main([*arguments, "--buffer-neighbours", "2"]) == 2
+    assert "--buffer-neighbours: expected an observation with the block 'neighbours', got the blocks target." in (
+        log.read_text()
+    )
 
 
 @pytest.mark.parametrize("option", [["--on-demand"], ["--visual", "8x8"]])
-def test_player_exits_1_when_a_world_has_no_floor_to_look_at(tmp_path: Path, option: list[str]) -> None:
+def test_player_exits_2_when_a_world_has_no_floor_to_look_at(tmp_path: Path, option: list[str]) -> None:
     pytest.importorskip("mpe2")
     log = tmp_path / "Player.log"
-    assert main(["--scenario", "mpe_spread", "--mlagents-port", "5005", "-logFile", str(log), *option]) == 1
+    assert main(["--scenario", "mpe_spread", "--mlagents-port", "5005", "-logFile", str(log), *option]) == 2
     assert f"player: {option[0]}: expected a scenario with world 'warehouse', got 'mpe'." in log.read_text()
 
 
@@ -198,3 +217,10 @@ def test_build_runs_the_interpreter_it_was_given(tmp_path: Path) -> None:
 def test_build_refuses_an_unknown_scenario(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"expected a file or one of the shipped scenarios .*'warehouse_smal'"):
         write_build(tmp_path / "agv", "warehouse_smal")
+
+
+def test_help_and_the_page_for_users_name_every_option() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "headless_player.md").read_text(encoding="utf-8")
+    for text in (USAGE, page):
+        named = {name.lower() for name in re.findall(r"(?<![\w-])--?[a-zA-Z][a-zA-Z-]*", text)}
+        assert {*OPTION_NAMES} - named == set()
