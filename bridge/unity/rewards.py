@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.unity.slots import Place
+from bridge.unity.slots import Place, Places
 
 __all__ = ["GroupReward", "RewardAccount", "group_metric"]
 
@@ -26,7 +26,7 @@ GroupReward = Literal["add", "ignore", "separate"]
 """What becomes of a group's reward: added to each member's own, ignored, or kept in arrays of its own."""
 
 Float32 = NDArray[np.float32]
-Where = Place | tuple[NDArray[np.intp], NDArray[np.intp]]
+Where = Place | Places
 
 
 def group_metric(role: str) -> str:
@@ -60,11 +60,11 @@ class RewardAccount:
         self._rewards[:] = 0.0
         self.group_rewards[:] = 0.0
 
-    def begin_life(self, place: Place, own: float, group: float) -> None:
-        """Hold back what came before a life's first step."""
+    def begin_life(self, where: Where, own: float | Float32, group: float | Float32) -> None:
+        """Hold back what came before the first steps of lives; arguments as in :meth:`credit`."""
         mine, apart = self._split(own, group)
-        self._held[place] += mine
-        self._held_group[place] += apart
+        self._held[where] += mine
+        self._held_group[where] += apart
 
     def credit(self, where: Where, own: float | Float32, group: float | Float32) -> None:
         """Give lives that run what they earned in this step, with what was held back for them.
@@ -81,11 +81,20 @@ class RewardAccount:
             self.group_rewards[where] += self._held_group[where] + apart
             self._held_group[where] = 0.0
 
-    def forfeit(self, place: Place) -> None:
-        """A life ends without a step: nobody can be credited with what was held back."""
-        self.unclaimed += float(self._held[place])
-        self._held[place] = 0.0
-        self._held_group[place] = 0.0
+    def credit_all(self, own: Float32, group: Float32) -> None:
+        """As :meth:`credit`, to all slots: (E, A) rewards."""
+        mine, apart = self._split(own, group)
+        self._rewards += self._held + mine
+        self._held[:] = 0.0
+        if self._rule == "separate":
+            self.group_rewards += self._held_group + apart
+            self._held_group[:] = 0.0
+
+    def forfeit(self, where: Where) -> None:
+        """Lives end without a step: nobody can be credited with what was held back."""
+        self.unclaimed += float(self._held[where].sum(dtype=np.float64))
+        self._held[where] = 0.0
+        self._held_group[where] = 0.0
 
     def forfeit_all(self) -> None:
         """As :meth:`forfeit`, in all slots."""
@@ -93,9 +102,9 @@ class RewardAccount:
         self._held[:] = 0.0
         self._held_group[:] = 0.0
 
-    def leave_unclaimed(self, own: float, group: float) -> None:
-        """A reward of an agent that does not live here."""
-        self.unclaimed += float(self._split(own, group)[0])
+    def leave_unclaimed(self, own: float | Float32, group: float | Float32) -> None:
+        """Rewards of agents that do not live here."""
+        self.unclaimed += float(np.sum(self._split(own, group)[0], dtype=np.float64))
 
     def _split(self, own: float | Float32, group: float | Float32) -> tuple[float | Float32, float | Float32]:
         """What goes into the rewards and what into the group rewards."""

@@ -44,6 +44,7 @@ from bridge.unity.lives import RoleLives
 from bridge.unity.probe import AskedPlayer
 from bridge.unity.rewards import GroupReward, group_metric
 from bridge.unity.session import SessionOptions, UnitySession
+from bridge.unity.side_channels import Announced
 
 __all__ = ["DEFAULT_SILENCE_LIMIT", "RosterOptions", "UnityRoster"]
 
@@ -306,43 +307,34 @@ class UnityRoster:
         """Take in behaviors in which a life began or ended, or other agents ask than last time."""
         announced = {name: self._announced(name, batch) for name, batch in batches.items()}
         groups: set[int] = set()
-        asking: set[int] = set()
-        ending: set[int] = set()
+        asking, ending = [], []
         for name, batch in batches.items():
-            unknown = ~batch.done
-            asking.update(batch.agent_id[unknown].tolist())
-            if announced[name]:
-                unknown &= ~np.isin(batch.agent_id, list(announced[name]))
-            groups.update(batch.group_id[unknown].tolist())
-            ending.update(batch.agent_id[batch.done].tolist())
+            asking.append(batch.agent_id[~batch.done])
+            ending.append(batch.agent_id[batch.done])
+            groups.update(np.unique(batch.group_id[~batch.done & ~announced[name].known]).tolist())
             self._newest_id = max(self._newest_id, int(batch.agent_id.max()))
-        self._areas.learn(groups, lambda: self._envs_without(ending))
+        self._areas.learn(groups, lambda: self._envs_without(set(np.concatenate(ending).tolist())))
         lives = {name: self._lives[self._role_of(name)] for name in batches}
-        taken = {name: lives[name].take_ends(batch, asking) for name, batch in batches.items()}
+        all_asking = np.concatenate(asking)
+        taken = {name: lives[name].take_ends(batch, all_asking) for name, batch in batches.items()}
         for name in sorted(batches):  # as they appear in the message is by chance
-            batch = batches[name]
-            envs = self._areas.envs(batch.group_id)
-            slots = {}
-            for row, agent_id in enumerate(batch.agent_id.tolist()) if announced[name] else ():
-                if agent_id in announced[name]:
-                    envs[row], slots[agent_id] = announced[name][agent_id]
-            lives[name].take(name, batch, taken[name], envs, slots)
+            batch, told = batches[name], announced[name]
+            envs = np.where(told.known, told.areas, self._areas.envs(batch.group_id))
+            lives[name].take(name, batch, taken[name], envs, np.where(told.known, told.slots, -1))
 
-    def _announced(self, behavior: str, batch: AgentBatch) -> dict[int, tuple[int, int]]:
+    def _announced(self, behavior: str, batch: AgentBatch) -> Announced:
         """Area and slot of the agents that the scene announced."""
-        found = {}
+        told = self._link.identities.look_up(batch.agent_id)
         role = self._role_of(behavior)
-        for agent_id in batch.agent_id.tolist() if len(self._link.identities) else []:
-            identity = self._link.identities.identity(agent_id)
-            if identity is None:
-                continue
-            if identity.role != role:
-                raise SpecMismatchError(
-                    f"UnityRoster: behavior {behavior!r}: agent {agent_id}: expected to be announced as {role!r}, "
-                    f"got {identity.role!r}. Correct what the scene sends on the roster channel."
-                )
-            found[agent_id] = (identity.area, identity.slot)
-        return found
+        wrong = told.known & (told.roles != self._link.identities.role_number(role))
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise SpecMismatchError(
+                f"UnityRoster: behavior {behavior!r}: agent {batch.agent_id[row]}: expected to be announced as "
+                f"{role!r}, got {self._link.identities.role_name(int(told.roles[row]))!r}. "
+                "Correct what the scene sends on the roster channel."
+            )
+        return told
 
     def _role_of(self, behavior: str) -> str:
         return self._link.behaviors[behavior].role

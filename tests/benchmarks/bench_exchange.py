@@ -8,7 +8,9 @@ actions each. It is answered by
 
 - a bare gRPC server that replies with prepared bytes (the echo),
 - ``bridge.unity.environment.UnityEnvironment``: set_actions, step, get_steps,
-- ``mlagents_envs`` 0.28: the same calls.
+- ``bridge.unity.roster.UnityRoster``: the whole step of a trainer's environment,
+  with slots, masks, rewards per life and the check of the actions,
+- ``mlagents_envs`` 0.28: the calls of the first.
 
 All are connected at once and measured in turns, so that a busy machine slows
 them alike; the figures to read are the ratios.
@@ -43,6 +45,7 @@ BEHAVIOR = "carrier?team=0"
 NUM_OBSERVATIONS = 64
 NUM_ACTIONS = 2
 TIMEOUT_S = 60.0
+WIDTHS = (7, 9, 14, 14, 9, 14, 9, 9)
 
 
 def main() -> None:
@@ -58,14 +61,17 @@ def main() -> None:
         run_scripted_player(options.player, options.mlagents_port)
         return
     print("us per exchange, 64 floats and 2 continuous actions an agent; median of interleaved repeats")
-    print(f"{'agents':>7} {'echo':>9} {'agv-bridge':>11} {'mlagents':>9} {'agv/echo':>9} {'mlagents/echo':>14}")
+    print(f"{'':>7} {'':>9} {'agv-bridge':^29} {'':>9} {'over the echo':^29}")
+    names = ["agents", "echo", "environment", "roster", "mlagents", "environment", "roster", "mlagents"]
+    print(" ".join(f"{name:>{width}}" for name, width in zip(names, WIDTHS, strict=True)))
     for num_agents in options.agents:
-        echo, ours, theirs = measure(num_agents, options.repeats, options.seconds)
-        print(
-            f"{num_agents:>7} {echo * 1e6:>9.0f} {ours * 1e6:>11.0f} {theirs * 1e6:>9.0f} "
-            f"{ours / echo:>9.2f} {theirs / echo:>14.2f}",
-            flush=True,
-        )
+        times = measure(num_agents, options.repeats, options.seconds)
+        figures = [
+            f"{num_agents}",
+            *(f"{one * 1e6:.0f}" for one in times),
+            *(f"{one / times[0]:.2f}" for one in times[1:]),
+        ]
+        print(" ".join(f"{figure:>{width}}" for figure, width in zip(figures, WIDTHS, strict=True)), flush=True)
     print("\nus of CPU time per message, the codecs alone; median")
     print(f"{'agents':>7} {'decode':>9} {'encode':>9} {'protobuf parse':>15} {'mlagents decode':>16} {'encode':>9}")
     for num_agents in options.agents:
@@ -131,21 +137,21 @@ def cpu_time(call: Callable[[], object], repeats: int = 15, seconds: float = 0.0
     return statistics.median(times)
 
 
-def measure(num_agents: int, repeats: int, seconds: float) -> tuple[float, float, float]:
-    """Median time of one exchange in s: echo, ours, ``mlagents_envs``."""
+def measure(num_agents: int, repeats: int, seconds: float) -> list[float]:
+    """Median time of one exchange in s: echo, our environment and roster, ``mlagents_envs``."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         build = write_player(Path(folder) / "scripted", num_agents)
         contestants = [
             open_echo(stack, build, num_agents),
             open_ours(stack, build, num_agents),
+            open_roster(stack, build, num_agents),
             open_mlagents(stack, build, num_agents),
         ]
         for step in contestants:
             time_per_call(step, 0.2)  # warm up: compiled code, connections, caches
         times = [[time_per_call(step, seconds) for step in contestants] for _ in range(repeats)]
-    echo, ours, theirs = (statistics.median(column) for column in zip(*times, strict=True))
-    return echo, ours, theirs
+    return [statistics.median(column) for column in zip(*times, strict=True)]
 
 
 def time_per_call(step: Callable[[int], None], seconds: float) -> float:
@@ -166,6 +172,32 @@ def open_ours(stack: ExitStack, build: Path, num_agents: int) -> Callable[[int],
     env = UnityEnvironment(str(build), timeout_wait=TIMEOUT_S)
     stack.callback(env.close)
     return stepper(env, num_agents)
+
+
+def open_roster(stack: ExitStack, build: Path, num_agents: int) -> Callable[[int], None]:
+    """Connect this project's ``UnityRoster``."""
+    from bridge.specs import ActionSpec, ObservationBlock, ObservationLayout, RoleSpec, WorldSpec
+    from bridge.unity.launch import PlayerCommand
+    from bridge.unity.roster import RosterOptions, UnityRoster
+    from bridge.unity.session import SessionOptions
+
+    role = BEHAVIOR.partition("?")[0]
+    layout = ObservationLayout((ObservationBlock("values", NUM_OBSERVATIONS),))
+    slots = tuple(f"{role}_{slot}" for slot in range(num_agents))
+    spec = WorldSpec((RoleSpec(role, slots, layout, ActionSpec(NUM_ACTIONS)),))
+    roster = UnityRoster(PlayerCommand((str(build),)), spec, SessionOptions(timeout_s=TIMEOUT_S), RosterOptions())
+    stack.callback(roster.close)
+    values = roster.arrays.roles[role]
+    actions = np.random.default_rng(1).uniform(-1, 1, (1, num_agents, NUM_ACTIONS)).astype(np.float32)
+    roster.reset(seed=1)
+
+    def step(count: int) -> None:
+        for _ in range(count):
+            values.continuous_actions[:] = actions
+            roster.step()
+            assert values.decision_mask.all()
+
+    return step
 
 
 def open_mlagents(stack: ExitStack, build: Path, num_agents: int) -> Callable[[int], None]:

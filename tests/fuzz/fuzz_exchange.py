@@ -2,8 +2,8 @@
 
     python tests/fuzz/fuzz_exchange.py --count 100000
 
-The built-in player is recorded for a while; its requests, and random ones in
-unusual forms, are cut, flipped, spliced and stretched, and given to the
+The built-in player is recorded for a while, without and with cameras; its
+requests, and random ones in unusual forms, are cut, flipped, spliced and stretched, and given to the
 decoder, the side channels and ML-Agents' steps. Each must be read, or be
 refused with one UnityProtocolError; what is refused as no message must be none
 for protobuf either. No request may take long, and memory must not grow.
@@ -19,6 +19,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +35,25 @@ from bridge.unity.decode import OutputDecoder, PlayerOutput, parse_initializatio
 from bridge.unity.encode import BehaviorActions, encode_initialization, encode_reset, encode_step
 from bridge.unity.messages import API_VERSION, UnityMessage
 from bridge.unity.server import ExchangeServer, quit_reply
-from bridge.unity.side_channels import SideChannelHub, StatsChannel
+from bridge.unity.side_channels import (
+    GlobalStateChannel,
+    RosterChannel,
+    ScenarioChannel,
+    SideChannelHub,
+    StatsChannel,
+)
 from bridge.unity.steps import batch_to_steps
 from bridge.unity.wire import AgentReader, compile_kernels, read_request
 
 TIMEOUT_S = 60.0
 MAX_REQUEST_S = 5.0
 MAX_GROWTH_MIB = 256
-MESSAGE_FORM = re.compile(r"^(player|behavior|side channels)\b.*: expected .*, got ", re.DOTALL)
+STATE_SIZE = 97
+MESSAGE_FORM = re.compile(r"^(player|behavior|side channels|\w+Channel)\b.*: expected .*, got ", re.DOTALL)
+
+CAMERAS = ("--visual", "8x6:png:x2,5x5:png:grey,4x4:raw", "--announce", "roster,state")
+NUM_PLAYERS = 2
+PLAYER_SHARE = 0.5
 
 Recording = tuple[list[bytes], dict[str, Behavior]]
 
@@ -54,7 +66,7 @@ def main() -> int:
     options = parser.parse_args()
     logging.disable()
     rng = np.random.default_rng(options.seed)
-    sources = [record_player(), *(random_recording(rng) for _ in range(20))]
+    sources = [record_player(), record_player(CAMERAS), *(random_recording(rng) for _ in range(20))]
     fuzzer = Fuzzer(sources, rng)
     fuzzer.run(1000)  # buffers and caches have their size then
     memory, start = peak_memory_mib(), time.perf_counter()
@@ -71,7 +83,7 @@ class Fuzzer:
     """Damages requests and watches what becomes of them.
 
     Args:
-        sources: Recorded requests, each with the behaviors that were known then.
+        sources: Recorded requests, each with the behaviors that were known then; those of players first.
         rng: Source of randomness.
     """
 
@@ -85,7 +97,8 @@ class Fuzzer:
     def run(self, count: int) -> None:
         """Try a number of requests."""
         for _ in range(count):
-            requests, behaviors = self.sources[self.rng.integers(len(self.sources)) if self.rng.random() < 0.5 else 0]
+            first = self.rng.random() < PLAYER_SHARE
+            requests, behaviors = self.sources[self.rng.integers(NUM_PLAYERS if first else len(self.sources))]
             data = self.damaged(requests[self.rng.integers(len(requests))], requests)
             start = time.perf_counter()
             complaint = self.attempt(data, behaviors)
@@ -150,7 +163,8 @@ def read(data: bytes, behaviors: dict[str, Behavior]) -> PlayerOutput:
     if request.initialization is not None:
         parse_initialization(request.initialization)
     output = decoder.decode(request)
-    SideChannelHub([StatsChannel()]).deliver(output.side_channel)
+    channels = [StatsChannel(), RosterChannel(), GlobalStateChannel(1, STATE_SIZE), ScenarioChannel()]
+    SideChannelHub(channels, raise_handler_errors=True).deliver(output.side_channel)
     for name, batch in output.batches.items():
         assert np.isfinite(batch.observations).all()
         batch_to_steps(batch, decoder.behaviors[name])
@@ -178,11 +192,11 @@ def random_recording(rng: np.random.Generator) -> Recording:
     return [writer.request(list(behaviors.values())) for _ in range(10)], behaviors
 
 
-def record_player(num_exchanges: int = 60) -> Recording:
+def record_player(arguments: Sequence[str] = (), num_exchanges: int = 60) -> Recording:
     """Requests of the built-in player, from its introduction to its goodbye, and the behaviors in them."""
     compile_kernels()
     server = ExchangeServer()
-    command = [sys.executable, "-P", "-m", "bridge.unity.player", "--scenario", "warehouse_small"]
+    command = [sys.executable, "-P", "-m", "bridge.unity.player", "--scenario", "warehouse_small", *arguments]
     process = subprocess.Popen([*command, "--mlagents-port", str(server.port)], stdout=subprocess.DEVNULL)
     decoder, requests = OutputDecoder(), []
     rng = np.random.default_rng(0)

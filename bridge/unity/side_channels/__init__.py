@@ -18,11 +18,12 @@ from bridge.unity.side_channels.codec import PayloadReader
 from bridge.unity.side_channels.frames import pack_frames, unpack_frames
 from bridge.unity.side_channels.global_state import GlobalStateChannel
 from bridge.unity.side_channels.hub import SideChannelHub
-from bridge.unity.side_channels.roster_channel import Identity, RosterChannel
+from bridge.unity.side_channels.roster_channel import Announced, Identity, RosterChannel
 from bridge.unity.side_channels.scenario_channel import ScenarioAnswer, ScenarioChannel
 from bridge.unity.side_channels.stats import StatsChannel
 
 __all__ = [
+    "Announced",
     "DefaultTrainingAnalyticsSideChannel",
     "EngineConfigurationChannel",
     "EnvironmentParametersChannel",

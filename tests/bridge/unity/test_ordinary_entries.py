@@ -23,10 +23,17 @@ ROLE = RoleSpec(
 
 
 class OneByOne(RoleLives):
-    """The same without the way for ordinary entries: the oracle."""
+    """The same without ways around the loop over entries: the oracle."""
 
     def _take_ordinary(self, batch: AgentBatch, *_: Any) -> Any:
         return np.zeros(len(batch), np.bool_)
+
+    def _take_births(self, *_: Any) -> bool:
+        return False
+
+    def _end_all(self, batch: AgentBatch, rows: Any, comes_back: Any) -> None:
+        for row, back in zip(rows.tolist(), comes_back.tolist(), strict=True):
+            self._end(batch, row, comes_back=back)
 
 
 def make(kind: type[RoleLives]) -> tuple[RoleLives, RosterArrays]:
@@ -56,13 +63,14 @@ def random_batch(rng: np.random.Generator, population: np.ndarray) -> AgentBatch
     )
 
 
-def play(lives: RoleLives, batch: AgentBatch, slots: dict[int, int], is_reset: bool) -> Any:
+def play(lives: RoleLives, batch: AgentBatch, announced: dict[int, int], is_reset: bool) -> Any:
     if is_reset:
         lives.begin_reset(int(batch.agent_id.max(initial=0)), forget_slots=False)
     else:
         lives.begin_step()
     if not lives.take_steady("carrier", batch):
-        asking = set(batch.agent_id[~batch.done].tolist())
+        asking = batch.agent_id[~batch.done]
+        slots = np.array([announced.get(agent_id, -1) for agent_id in batch.agent_id.tolist()], np.intp)
         envs = (batch.agent_id % NUM_ENVS).astype(np.intp)
         lives.take("carrier", batch, lives.take_ends(batch, asking), envs, slots)
     lives.truncate_silent()

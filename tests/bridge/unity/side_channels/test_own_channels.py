@@ -45,13 +45,48 @@ def test_roster_channel_remembers_the_latest_announcement_of_each_agent() -> Non
     assert len(channel) == 2
 
 
-def test_roster_channel_forgets_the_oldest_when_there_are_too_many() -> None:
+def test_roster_channel_forgets_the_oldest_half_when_there_are_too_many() -> None:
     channel = RosterChannel()
     for start in range(0, MAX_ANNOUNCED + 1000, 1000):
         receive(channel, announcement(*((agent, 0, "A", 0) for agent in range(start, start + 1000))))
-    assert len(channel) == MAX_ANNOUNCED
-    assert channel.identity(999) is None
-    assert channel.identity(1000) == Identity(0, "A", 0)
+    assert len(channel) == MAX_ANNOUNCED // 2
+    assert channel.identity(MAX_ANNOUNCED // 2 + 999) is None
+    assert channel.identity(MAX_ANNOUNCED // 2 + 1000) == Identity(0, "A", 0)
+    assert channel.identity(MAX_ANNOUNCED + 999) == Identity(0, "A", 0)
+
+
+def test_roster_channel_forgets_names_of_roles_that_nobody_has() -> None:
+    channel = RosterChannel()
+    for number in range(2000):
+        receive(channel, announcement((1, 0, f"role{number}", 0), (2, 0, "kept", 1)))
+    assert channel.identity(1) == Identity(0, "role1999", 0)
+    assert channel.identity(2) == Identity(0, "kept", 1)
+    assert len(channel._names) < 600
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_roster_channel_says_what_a_dictionary_would_when_announcements_are_random(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    channel = RosterChannel()
+    expected: dict[int, Identity] = {}
+    roles = ["AGV", "Lift", "A", ""] if seed % 2 else ["AGV", "CAR"]
+    for _ in range(60):
+        agents = []
+        for _ in range(int(rng.integers(0, 12))):
+            # Ids that grow, as Unity's do, and any others.
+            agent = int(rng.integers(-50, 50)) if rng.random() < 0.3 else len(expected) + 100
+            agents.append((agent, int(rng.integers(9)), str(rng.choice(roles)), int(rng.integers(9))))
+            expected[agent] = Identity(agents[-1][1], agents[-1][2], agents[-1][3])
+        receive(channel, announcement(*agents))
+        asked = np.arange(-60, len(expected) + 110, dtype=np.int32)
+        known, areas, slots, numbers = channel.look_up(asked)
+        assert known.tolist() == [agent in expected for agent in asked.tolist()]
+        for row in np.flatnonzero(known).tolist():
+            role = channel.role_name(int(numbers[row]))
+            assert Identity(int(areas[row]), role, int(slots[row])) == expected[int(asked[row])]
+            assert channel.role_number(role) == numbers[row]
+    assert len(channel) == len(expected)
+    assert channel.role_number("nobody") == -1
 
 
 @pytest.mark.parametrize(
