@@ -35,17 +35,32 @@ class Item:
     Attributes:
         value: The value as the parser returned it.
         file: Name of the file for messages.
-        key: Dotted path of the value; empty for the whole document.
         warnings: Receives what is loose about the values that are read.
     """
 
-    __slots__ = ("file", "key", "value", "warnings")
+    __slots__ = ("_above", "_step", "file", "value", "warnings")
 
-    def __init__(self, value: Any, file: str, warnings: ImportWarnings, key: str = "") -> None:
+    def __init__(self, value: Any, file: str, warnings: ImportWarnings) -> None:
+        """The whole document."""
         self.value = value
         self.file = file
-        self.key = key
         self.warnings = warnings
+        self._above: Item | None = None
+        self._step: str | int = ""
+
+    @property
+    def key(self) -> str:
+        """Dotted path of the value; empty for the whole document.
+
+        Put together when somebody asks: of a hundred thousand values a message names one.
+        """
+        if self._above is None:
+            return ""
+        before, step = self._above.key, self._step
+        if isinstance(step, int):
+            return f"{before}[{step}]"
+        shown = step if len(step) <= _LONGEST_SHOWN else step[:_LONGEST_SHOWN] + "..."
+        return f"{before}.{shown}" if before else shown
 
     def fault(self, expected: str, advice: str = "") -> LayoutError:
         """An error that says what was expected here."""
@@ -54,11 +69,13 @@ class Item:
 
     def get(self, *names: str) -> Item | None:
         """The value of the first of these keys that a mapping has and that is not null."""
-        if not isinstance(self.value, dict):
+        values = self.value
+        if not isinstance(values, dict):
             raise self.fault("a mapping")
         for name in names:
-            if self.value.get(name) is not None:
-                return self._below(self.value[name], name)
+            value = values.get(name)
+            if value is not None:
+                return self._below(value, name)
         return None
 
     def require(self, *names: str) -> Item:
@@ -77,7 +94,7 @@ class Item:
             return []
         if not isinstance(item.value, list):
             raise item.fault("a list")
-        return [Item(value, self.file, self.warnings, f"{item.key}[{index}]") for index, value in enumerate(item.value)]
+        return [item._below(value, index) for index, value in enumerate(item.value)]
 
     def named(self) -> Iterator[tuple[str, Item]]:
         """Keys and values of a mapping."""
@@ -90,7 +107,7 @@ class Item:
         """An element of a list that has to be there."""
         if not isinstance(self.value, list) or len(self.value) <= index:
             raise self.fault(f"a list of at least {index + 1} values")
-        return Item(self.value[index], self.file, self.warnings, f"{self.key}[{index}]")
+        return self._below(self.value[index], index)
 
     def text(self) -> str:
         """A string; numbers and truth values, which YAML makes of unquoted names, are written out again."""
@@ -134,9 +151,12 @@ class Item:
             return False
         raise self.fault("true or false")
 
-    def _below(self, value: Any, name: str) -> Item:
-        shown = name if len(name) <= _LONGEST_SHOWN else name[:_LONGEST_SHOWN] + "..."
-        return Item(value, self.file, self.warnings, f"{self.key}.{shown}" if self.key else shown)
+    def _below(self, value: Any, step: str | int) -> Item:
+        """What stands under a key of a mapping, or at a place of a list."""
+        item = Item(value, self.file, self.warnings)
+        item._above = self
+        item._step = step
+        return item
 
 
 def parse_json(data: bytes, where: str) -> Any:

@@ -64,7 +64,7 @@ def _graph(
     document: Item, group: LifGroup, names: LifNames, vehicle_type: str | None, options: ImportOptions
 ) -> RoadGraph:
     nodes = _Nodes(group, names, vehicle_type)
-    reader = LaneReader(nodes.index, nodes.positions, _all_nodes(document), names, vehicle_type, options)
+    reader = LaneReader(nodes.index, nodes.positions, lambda: _all_nodes(document), names, vehicle_type, options)
     for edge in group.entries("edges"):
         reader.read(edge)
     actions = nodes.actions

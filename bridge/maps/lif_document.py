@@ -114,13 +114,14 @@ def choose_level(groups: list[LifGroup], level: str | None, document: Item) -> L
             if level in (text_of(layout, "layoutId"), text_of(layout, "layoutName"))
         ]
         return replace(chosen[0], name=f"layout {level!r}", layouts=tuple(alone) or chosen[0].layouts)
+    if len(groups) == 1:
+        return groups[0]
     largest = max(groups, key=lambda group: len(group.entries("edges")))
-    if len(groups) > 1:
-        others = ", ".join(group.name for group in groups if group is not largest)
-        document.warnings.add(
-            f"The file has {len(groups)} levels; {largest.name}, the one with the most edges, was taken, not {others}. "
-            "Choose with --level."
-        )
+    others = ", ".join(group.name for group in groups if group is not largest)
+    document.warnings.add(
+        f"The file has {len(groups)} levels; {largest.name}, the one with the most edges, was taken, not {others}. "
+        "Choose with --level."
+    )
     return largest
 
 

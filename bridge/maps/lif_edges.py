@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -27,7 +29,7 @@ class LaneReader:
     Args:
         index: Number of every node that the type may use, by its id.
         positions: (N, 2) float64, where the nodes are.
-        known: Ids of all nodes of the file, on whatever level and for whatever type.
+        known: Tells the ids of all nodes of the file, on whatever level and for whatever type; asked once, if at all.
         names: Spelling of the version.
         vehicle_type: The type; None for all.
         options: Widths of vehicle and lane.
@@ -37,14 +39,14 @@ class LaneReader:
         self,
         index: dict[str, int],
         positions: Float,
-        known: set[str],
+        known: Callable[[], set[str]],
         names: LifNames,
         vehicle_type: str | None,
         options: ImportOptions,
     ) -> None:
         self._index = index
         self._positions = positions
-        self._known = known
+        self._known = cache(known)
         self._names = names
         self._vehicle_type = vehicle_type
         self._options = options
@@ -77,7 +79,7 @@ class LaneReader:
         name = reference.text()
         if name in self._index:
             return self._index[name]
-        if name not in self._known:
+        if name not in self._known():
             raise reference.fault("the id of a node of this file")
         # On another level, or not for this vehicle type.
         reference.warnings.add("An edge leads to a node of another level or vehicle type; it was left out.")

@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.errors import LayoutError
+from bridge.maps.cell_lines import cell_chain, open_line
 from bridge.maps.cell_size import grid_offset
 from bridge.maps.road_graph import Lane, RoadGraph
 from bridge.warehouse.layout import EXIT_DOWN, EXIT_LEFT, EXIT_RIGHT, EXIT_UP, MAX_CELLS
 
-__all__ = ["RoadCells", "cell_chain", "rasterise"]
+__all__ = ["RoadCells", "rasterise"]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -75,35 +76,6 @@ def rasterise(graph: RoadGraph, cell_m: float, where: str) -> RoadCells:
         painter.limits if np.isfinite(painter.limits).any() else None,
         frame.cells(frame.to_grid(graph.positions)),
     )
-
-
-def cell_chain(points: Float) -> tuple[Int, Int]:
-    """Rows and columns of the cells that a line of grid coordinates (k, 2) runs through.
-
-    Each cell shares a side with the next one; through a corner the line goes sideways first.
-    """
-    columns = [np.floor(points[:1, 0]).astype(np.int64)]
-    rows = [np.floor(points[:1, 1]).astype(np.int64)]
-    for (x0, y0), (x1, y1) in pairwise(points.tolist()):
-        across, along = _crossings(x0, x1), _crossings(y0, y1)
-        order = np.argsort(np.concatenate([across, along]), kind="stable")
-        is_across = order < len(across)
-        columns.append(columns[-1][-1] + np.cumsum(is_across) * (1 if x1 > x0 else -1))
-        rows.append(rows[-1][-1] + np.cumsum(~is_across) * (1 if y1 > y0 else -1))
-        # A segment within one cell adds nothing; the next one starts from the last cell there is.
-        if not len(order):
-            columns.pop()
-            rows.pop()
-    return np.concatenate(rows), np.concatenate(columns)
-
-
-def _crossings(start: float, end: float) -> Float:
-    """Where along a segment, from 0 to 1, one coordinate passes from cell to cell."""
-    first, last = np.floor(start), np.floor(end)
-    lines = np.arange(first + 1, last + 1) if last > first else np.arange(first, last, -1)
-    if not len(lines):
-        return np.empty(0)
-    return np.asarray((lines - start) / (end - start), np.float64)
 
 
 @dataclass(frozen=True)
@@ -163,13 +135,7 @@ class _Painter:
         rows, columns = cell_chain(points)
         chain = rows * self._frame.width + columns
         self._on_line[chain] = True
-        ways = np.diff(rows), np.diff(columns)
-        for bit, down, right, back in _SIDES:
-            steps = (ways[0] == down) & (ways[1] == right)
-            # Not |=, which forgets all but one of several steps from the same cell.
-            np.bitwise_or.at(self.exits, chain[:-1][steps], np.uint8(bit))
-            if lane.two_way:
-                np.bitwise_or.at(self.exits, chain[1:][steps], np.uint8(back))
+        open_line(rows, columns, self._frame.width, lane.two_way, self.exits)
         cells = chain
         # A cell that the line misses has its centre at least half a cell away from it.
         if max(lane.left_m, lane.right_m) >= self._frame.cell_m / 2:

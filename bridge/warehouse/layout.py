@@ -7,13 +7,13 @@ Cells are numbered ``row * width + column``; row 0 is the top of a drawing.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bridge.errors import LayoutError
+from bridge.jit import lean_kernel
 
 __all__ = [
     "ALL_EXITS",
@@ -147,24 +147,50 @@ def distances_to(layout: Layout, target: int) -> NDArray[np.int32]:
 
 
 def _search(layout: Layout, start: int, forwards: bool) -> NDArray[np.int32]:
-    height, width = layout.blocked.shape
+    distance = np.full(layout.blocked.size, -1, np.int32)
     free = ~layout.blocked.ravel()
-    exits = layout.exits
-    distance = np.full(height * width, -1, np.int32)
-    distance[start] = 0
-    queue = deque([start])
-    while queue:
-        cell = queue.popleft()
-        row, column = divmod(cell, width)
-        for other, inside, way_out, way_in in (
-            (cell - width, row > 0, EXIT_UP, EXIT_DOWN),
-            (cell + 1, column < width - 1, EXIT_RIGHT, EXIT_LEFT),
-            (cell + width, row < height - 1, EXIT_DOWN, EXIT_UP),
-            (cell - 1, column > 0, EXIT_LEFT, EXIT_RIGHT),
-        ):
-            if not inside or not free[other] or distance[other] >= 0:
-                continue
-            if exits is None or (exits[cell] & way_out if forwards else exits[other] & way_in):
-                distance[other] = distance[cell] + 1
-                queue.append(other)
+    exits = np.full(free.size, ALL_EXITS, np.uint8) if layout.exits is None else layout.exits
+    _spread(free, np.ascontiguousarray(exits), layout.width, start, forwards, distance, np.empty(free.size, np.int32))
     return distance
+
+
+@lean_kernel
+def _spread(
+    free: NDArray[np.bool_],
+    exits: NDArray[np.uint8],
+    width: int,
+    start: int,
+    forwards: bool,
+    distance: NDArray[np.int32],
+    queue: NDArray[np.int32],
+) -> None:
+    """Breadth-first search from a cell, along the exits or against them.
+
+    Args:
+        free: (cells,) bool.
+        exits: (cells,) uint8, as in :class:`Layout`.
+        width: Number of columns.
+        start: The cell.
+        forwards: Along the exits.
+        distance: (cells,) int32, -1 everywhere; written where there is a path.
+        queue: (cells,) int32, scratch.
+    """
+    distance[start] = 0
+    queue[0] = start
+    head, tail = 0, 1
+    while head < tail:
+        cell = queue[head]
+        head += 1
+        column = cell % width
+        for side in range(4):
+            # Up, right, down, left: the bits of the exits, in their order.
+            if (side == 1 and column == width - 1) or (side == 3 and column == 0):
+                continue
+            other = cell + (-width if side == 0 else 1 if side == 1 else width if side == 2 else -1)
+            if other < 0 or other >= len(free) or not free[other] or distance[other] >= 0:
+                continue
+            is_open = exits[cell] >> side & 1 if forwards else exits[other] >> (side + 2) % 4 & 1
+            if is_open:
+                distance[other] = distance[cell] + 1
+                queue[tail] = other
+                tail += 1

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.errors import LayoutError
+from bridge.maps.cell_lines import cell_chain
 from bridge.maps.cell_size import choose_cell_size, grid_offset, narrowest_separation
-from bridge.maps.rasterise import RoadCells, cell_chain, rasterise
+from bridge.maps.rasterise import RoadCells, rasterise
 from bridge.maps.road_graph import Lane, RoadGraph, restrict_to_round_trips
 from bridge.warehouse.layout import EXIT_DOWN, EXIT_LEFT, EXIT_RIGHT, EXIT_UP, MAX_CELLS
 
