@@ -1,13 +1,15 @@
 """The one way in which this package compiles kernels with numba.
 
-Compiled code is cached on disk. A kernel's cache notices changes of its own
-file only: keep a kernel and the compiled functions that it calls in one file.
+Compiled code is cached on disk. numba's cache of a kernel notices changes of its own file only;
+here it also notices those of the files that the kernel's file imports kernels, or parts of them, from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
@@ -21,10 +23,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # numba's own names for its switches; its type stubs do not list them.
 _LEAN: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True}
 
+_FILES = "__kernel_files__"
+
 
 def kernel(function: Function) -> Function:
     """Compile a function to machine code at its first call; errors of arithmetic follow numpy (no exceptions)."""
-    return cast(Function, numba.njit(cache=True, error_model="numpy", nogil=True)(function))
+    return _compiled(function, {})
 
 
 def lean_kernel(function: Function) -> Function:
@@ -35,15 +39,16 @@ def lean_kernel(function: Function) -> Function:
     more than most parts of a simulator cost per robot. A function that does allocate is refused by
     the compiler; let a :func:`kernel` allocate and pass the array on.
     """
-    return cast(Function, numba.njit(cache=True, error_model="numpy", nogil=True, **_LEAN)(function))
+    return _compiled(function, _LEAN)
 
 
 def kernel_part(function: Function) -> Function:
-    """Mark a function that kernels of the same file call: it is compiled into each of them, as a lean kernel would be.
+    """Mark a function that kernels call: it is compiled into each of them, as a lean kernel would be.
 
     Called from Python it is the plain function. It has no entry of its own that would have to be
     compiled and cached, which saves a third of the compile time.
     """
+    setattr(function, _FILES, _files_of(function))
     options = {**_LEAN, "error_model": "numpy", "forceinline": True}
     return register_jitable(**options)(function)
 
@@ -70,3 +75,26 @@ def bind(function: Callable[..., Result], *arguments: Any) -> Callable[[], Resul
     types = tuple(typeof(argument) for argument in arguments)
     dispatcher.compile(types)
     return partial(dispatcher.overloads[types].entry_point, *arguments)
+
+
+def _compiled(function: Function, options: dict[str, Any]) -> Function:
+    files = _files_of(function)
+    setattr(function, _FILES, files)
+    dispatcher: Any = numba.njit(cache=True, error_model="numpy", nogil=True, **options)(function)
+    if len(files) > 1 and hasattr(dispatcher, "_cache"):
+        # numba has no public way to say what else a cached kernel depends on.
+        index = dispatcher._cache._cache_file
+        stamps = [(path, Path(path).stat()) for path in sorted(files)]
+        index._source_stamp = tuple((path, stamp.st_mtime_ns, stamp.st_size) for path, stamp in stamps)
+    return cast(Function, dispatcher)
+
+
+def _files_of(function: Any) -> set[str]:
+    """Files of the kernels that a function may call: its own, and those that its file imports kernels from."""
+    own = function.__code__.co_filename
+    files = {own}
+    for value in function.__globals__.values():
+        part = getattr(value, "py_func", value)
+        if isinstance(part, FunctionType) and part.__code__.co_filename != own:
+            files |= getattr(part, _FILES, set())
+    return files

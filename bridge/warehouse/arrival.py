@@ -13,9 +13,6 @@ __all__ = ["has_arrived"]
 def has_arrived(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int, radius_m: float) -> bool:
     """Whether a robot with a goal is there.
 
-    Part of kernels in several files, whose caches do not notice changes here; their files do not
-    change what it means.
-
     Args:
         floor: The floor plan.
         fleet: ``goal`` >= 0.

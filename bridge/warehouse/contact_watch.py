@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
 from bridge.specs import MetricSpec
+from bridge.warehouse.cell_lists import CellLists, make_cell_lists
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.feature import HELD_STOPPED, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
-from bridge.warehouse.motion_differential import CellLists, make_cell_lists
 from bridge.warehouse.rectangles import rectangle_distance
 
 __all__ = [
@@ -196,7 +196,7 @@ def find_near_misses(
         pose: Where.
         figures: Of :func:`make_figures`.
         margin_m: Gap below which two robots are in a near miss.
-        lists: Of ``motion_differential.make_cell_lists``.
+        lists: Of ``make_cell_lists``.
         near: (E, N) bool, robots that are in one; advanced.
         count: (E,) int64, advanced by the robots that came into one.
         smallest: (E,) float64, smallest gap so far; advanced.

@@ -34,6 +34,7 @@ class Floor(NamedTuple):
         width: Number of columns.
         height: Number of rows.
         cell_size_m: Edge length of a cell.
+        cells_per_m: Its inverse.
         moves: (cells, 5) int32, where each move leads; the cell itself where a rack, a wall or the exits of the
             layout forbid it.
         x: (cells,) float64, m, centre of each cell.
@@ -56,6 +57,7 @@ class Floor(NamedTuple):
     width: int
     height: int
     cell_size_m: float
+    cells_per_m: float
     moves: Int32
     x: NDArray[np.float64]
     y: NDArray[np.float64]
@@ -123,6 +125,7 @@ def make_floor(layout: Layout) -> Floor:
         width=layout.width,
         height=layout.height,
         cell_size_m=float(layout.cell_size_m),
+        cells_per_m=1.0 / layout.cell_size_m,
         moves=moves,
         x=np.tile((np.arange(layout.width) + 0.5) * layout.cell_size_m, layout.height),
         y=np.repeat((layout.height - np.arange(layout.height) - 0.5) * layout.cell_size_m, layout.width),

@@ -68,7 +68,7 @@ def make_loads(config: WarehouseConfig) -> Loads:
 
 @kernel_part
 def load_kg(loads: Loads, task_key: np.uint64, number: int) -> float:
-    """What the load of a task weighs; part of kernels in several files, whose caches do not notice changes here.
+    """What the load of a task weighs.
 
     Args:
         loads: Of :func:`make_loads`.

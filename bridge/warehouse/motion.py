@@ -20,7 +20,7 @@ from bridge.warehouse.actions import hold_robots, take_continuous, take_moves
 from bridge.warehouse.config import DifferentialDriveConfig, HeadingGridConfig
 from bridge.warehouse.feature import Parts
 from bridge.warehouse.features import holds_robots
-from bridge.warehouse.motion_differential import drive_differential, make_cell_lists
+from bridge.warehouse.motion_differential import drive_differential, make_drive_scratch
 from bridge.warehouse.motion_grid import make_grid_scratch, move_on_grid
 from bridge.warehouse.motion_heading import face_at_random, mask_blocked_forward, note_speeds, turn_robots
 from bridge.warehouse.observation import mask_blocked_moves
@@ -90,7 +90,7 @@ class Motion:
         way, despawn = parts.keys[Purpose.RIGHT_OF_WAY], config.contact.rule == "despawn"
         num_cells, num_robots = parts.layout.blocked.size, config.num_robots
         if isinstance(config.drive, DifferentialDriveConfig):
-            drive = (make_cell_lists(num_cells, num_robots), parts.limits, parts.traits.radius_m)
+            drive = (make_drive_scratch(num_cells, num_robots), parts.limits, parts.traits.radius_m)
             calls.append(bind(drive_differential, *state, *drive, parts.commands, way, parts.steps, despawn))
         else:
             scratch = make_grid_scratch(num_cells, num_robots)

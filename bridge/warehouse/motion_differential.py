@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
+from bridge.warehouse.cell_lists import CellLists, link, make_cell_lists, relink, unlink
 from bridge.warehouse.drive_limits import DriveLimits
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
@@ -50,7 +51,7 @@ from bridge.warehouse.protective_field import clear_way, safe_speed
 from bridge.warehouse.random_streams import draw
 from bridge.warehouse.rectangles import disc_meets_rectangle, rectangle_meets_rack, rectangles_meet
 
-__all__ = ["CellLists", "drive_differential", "make_cell_lists"]
+__all__ = ["DriveScratch", "drive_differential", "make_drive_scratch"]
 
 Int32 = NDArray[np.int32]
 Float32 = NDArray[np.float32]
@@ -60,21 +61,23 @@ _TOLERANCE_M: Final = 1e-9
 _STANDS: Final = 1e-3
 
 
-class CellLists(NamedTuple):
-    """Robots of one environment by cell, as linked lists.
+class DriveScratch(NamedTuple):
+    """Memory of the drive, one environment after the other.
 
     Attributes:
-        first: (cells,) int32, a robot in each cell; -1 for nobody, also between calls.
-        follower: (N,) int32, another robot in the same cell; -1 for none.
+        lists: Robots by cell.
+        cos: (N,) float64, cosine of the heading within a step.
+        sin: (N,) float64, sine of it.
     """
 
-    first: Int32
-    follower: Int32
+    lists: CellLists
+    cos: Float64
+    sin: Float64
 
 
-def make_cell_lists(num_cells: int, num_robots: int) -> CellLists:
-    """Empty lists for a floor and a fleet."""
-    return CellLists(np.full(num_cells, -1, np.int32), np.full(num_robots, -1, np.int32))
+def make_drive_scratch(num_cells: int, num_robots: int) -> DriveScratch:
+    """Scratch for a floor and a fleet."""
+    return DriveScratch(make_cell_lists(num_cells, num_robots), np.zeros(num_robots), np.zeros(num_robots))
 
 
 @lean_kernel
@@ -83,7 +86,7 @@ def drive_differential(
     fleet: Fleet,
     pose: Pose,
     outcome: Outcome,
-    lists: CellLists,
+    scratch: DriveScratch,
     limits: DriveLimits,
     radius: Float64,
     actions: Float32,
@@ -98,7 +101,7 @@ def drive_differential(
         fleet: ``cell`` is advanced.
         pose: Advanced.
         outcome: ``refused``, ``robot_contacts``, ``rack_contacts``, ``leaving`` and ``moved_m`` are written.
-        lists: Of :func:`make_cell_lists`.
+        scratch: Of :func:`make_drive_scratch`.
         limits: Of :func:`bridge.warehouse.drive_limits.make_limits`.
         radius: (N,) float64, footprints, or the discs around rectangular ones, in m.
         actions: (E, N, 2) float32 in [-1, 1], forward speed and turn rate as shares of their limits.
@@ -107,6 +110,7 @@ def drive_differential(
         despawn: Contact rule: robots that would touch leave the floor.
     """
     num_envs, num_robots = fleet.cell.shape
+    lists = scratch.lists
     for env in range(num_envs):
         for robot in range(num_robots):
             outcome.refused[env, robot] = False
@@ -116,19 +120,21 @@ def drive_differential(
             outcome.moved_m[env, robot] = 0.0
             pose.vx[env, robot] = -pose.x[env, robot]
             pose.vy[env, robot] = -pose.y[env, robot]
+            scratch.cos[robot] = np.cos(pose.heading[env, robot])
+            scratch.sin[robot] = np.sin(pose.heading[env, robot])
             if fleet.alive[env, robot]:
-                _link(fleet.cell[env, robot], robot, lists)
+                link(fleet.cell[env, robot], robot, lists)
         for tick in range(limits.decision_steps):
             counter = int(steps[env]) * limits.decision_steps + tick
             offset = int(draw(keys[env], counter) % np.uint64(num_robots))
             for index in range(num_robots):
                 robot = offset + index if offset + index < num_robots else offset + index - num_robots
                 if fleet.alive[env, robot] and not outcome.leaving[env, robot]:
-                    _tick(floor, fleet, pose, outcome, limits, radius, actions, env, robot, despawn, lists)
-        duration = np.float64(limits.step_s * limits.decision_steps)
+                    _tick(floor, fleet, pose, outcome, limits, radius, actions, env, robot, despawn, scratch)
+        per_s = 1.0 / np.float64(limits.step_s * limits.decision_steps)
         for robot in range(num_robots):
-            pose.vx[env, robot] = (pose.vx[env, robot] + pose.x[env, robot]) / duration
-            pose.vy[env, robot] = (pose.vy[env, robot] + pose.y[env, robot]) / duration
+            pose.vx[env, robot] = (pose.vx[env, robot] + pose.x[env, robot]) * per_s
+            pose.vy[env, robot] = (pose.vy[env, robot] + pose.y[env, robot]) * per_s
             if fleet.alive[env, robot] and not despawn:
                 _measure_contacts(floor, pose, outcome, limits, radius, env, robot, lists)
         for robot in range(num_robots):
@@ -147,9 +153,10 @@ def _tick(
     env: int,
     robot: int,
     despawn: bool,
-    lists: CellLists,
+    scratch: DriveScratch,
 ) -> None:
     """One physics step of one robot."""
+    lists = scratch.lists
     wanted_speed = 0.0
     wanted_turn = 0.0
     if fleet.charge[env, robot] > 0.0:
@@ -173,23 +180,27 @@ def _tick(
         wanted_turn = _lag(turn, wanted_turn, limits.response)
     speed = _approach(speed, wanted_speed, faster, slower)
     turn = _approach(turn, wanted_turn, turn_step, turn_step)
-    middle = pose.heading[env, robot] + 0.5 * turn * limits.step_s
     heading = pose.heading[env, robot] + turn * limits.step_s
-    heading -= 2.0 * np.pi * np.floor((heading + np.pi) / (2.0 * np.pi))
+    heading -= 2.0 * np.pi * np.floor((heading + np.pi) * (0.5 / np.pi))
     pose.speed[env, robot] = speed
     pose.turn_rate[env, robot] = turn
     if len(limits.half_length) > 0:
+        middle = pose.heading[env, robot] + 0.5 * turn * limits.step_s
         _move_figure(
             floor, fleet, pose, outcome, limits, radius, env, robot, despawn, lists, speed, turn, middle, heading
         )
         return
+    half_cos, half_sin = _turned(0.5 * turn * limits.step_s)
+    before_cos, before_sin = scratch.cos[robot], scratch.sin[robot]
+    cos, sin = before_cos * half_cos - before_sin * half_sin, before_sin * half_cos + before_cos * half_sin
+    scratch.cos[robot], scratch.sin[robot] = cos * half_cos - sin * half_sin, sin * half_cos + cos * half_sin
     pose.heading[env, robot] = heading
-    pose.cos[env, robot] = np.cos(heading)
-    pose.sin[env, robot] = np.sin(heading)
+    pose.cos[env, robot] = scratch.cos[robot]
+    pose.sin[env, robot] = scratch.sin[robot]
     if speed == 0.0:
         return
-    x = pose.x[env, robot] + speed * limits.step_s * np.cos(middle)
-    y = pose.y[env, robot] + speed * limits.step_s * np.sin(middle)
+    x = pose.x[env, robot] + speed * limits.step_s * cos
+    y = pose.y[env, robot] + speed * limits.step_s * sin
     on_rack = _touches_rack(floor, x, y, radius[robot])
     if floor.one_way and not on_rack:
         on_rack = not _may_enter(floor, fleet.cell[env, robot], _cell_at(floor, x, y))
@@ -198,7 +209,7 @@ def _tick(
         pose.x[env, robot] = x
         pose.y[env, robot] = y
         outcome.moved_m[env, robot] += abs(speed) * limits.step_s
-        _relink(fleet.cell[env], robot, _cell_at(floor, x, y), lists)
+        relink(fleet.cell[env], robot, _cell_at(floor, x, y), lists)
         return
     pose.speed[env, robot] = 0.0
     if despawn:
@@ -244,7 +255,7 @@ def _move_figure(
             pose.cos[env, robot] = cos
             pose.sin[env, robot] = sin
             outcome.moved_m[env, robot] += abs(driven) * limits.step_s
-            _relink(fleet.cell[env], robot, _cell_at(floor, x, y), lists)
+            relink(fleet.cell[env], robot, _cell_at(floor, x, y), lists)
             return
         pose.speed[env, robot] = 0.0
         if despawn:
@@ -281,6 +292,17 @@ def _stop_in_time(
 
 
 @kernel_part
+def _turned(angle: float) -> tuple[float, float]:
+    """Cosine and sine of an angle, by their series where it is small, as that of a physics step is."""
+    if abs(angle) > 0.25:
+        return np.cos(angle), np.sin(angle)
+    s = angle * angle
+    cos = 1.0 - s / 2.0 * (1.0 - s / 12.0 * (1.0 - s / 30.0 * (1.0 - s / 56.0 * (1.0 - s / 90.0))))
+    sin = angle * (1.0 - s / 6.0 * (1.0 - s / 20.0 * (1.0 - s / 42.0 * (1.0 - s / 72.0 * (1.0 - s / 110.0)))))
+    return cos, sin
+
+
+@kernel_part
 def _lag(value: float, target: float, response: float) -> float:
     """What a first-order lag makes of a command; what is left of one to stand is cut."""
     if target == 0.0 and abs(value) < _STANDS:
@@ -299,8 +321,8 @@ def _approach(value: float, target: float, faster: float, slower: float) -> floa
 
 @kernel_part
 def _cell_at(floor: Floor, x: float, y: float) -> int:
-    column = min(max(int(x / floor.cell_size_m), 0), floor.width - 1)
-    row = min(max(floor.height - 1 - int(y / floor.cell_size_m), 0), floor.height - 1)
+    column = min(max(int(x * floor.cells_per_m), 0), floor.width - 1)
+    row = min(max(floor.height - 1 - int(y * floor.cells_per_m), 0), floor.height - 1)
     return row * floor.width + column
 
 
@@ -327,13 +349,31 @@ def _touches_rack(floor: Floor, x: float, y: float, radius: float) -> bool:
     width_m, height_m = floor.width * size, floor.height * size
     if x < radius or y < radius or x > width_m - radius or y > height_m - radius:
         return True
-    for row in range(int((height_m - y - radius) / size), int((height_m - y + radius) / size) + 1):
-        for column in range(int((x - radius) / size), int((x + radius) / size) + 1):
-            inside = row < floor.height and column < floor.width
-            if inside and floor.blocked[row * floor.width + column]:
-                left, bottom = column * size, height_m - (row + 1) * size
-                dx = x - min(max(x, left), left + size)
-                dy = y - min(max(y, bottom), bottom + size)
+    top, bottom = int((height_m - y - radius) * floor.cells_per_m), int((height_m - y + radius) * floor.cells_per_m)
+    left, right = int((x - radius) * floor.cells_per_m), int((x + radius) * floor.cells_per_m)
+    bottom, right = min(bottom, floor.height - 1), min(right, floor.width - 1)
+    if bottom - top <= 1 and right - left <= 1:
+        # Nearly always the disc lies in four free cells at most, which are soon looked at.
+        blocked, upper, lower = floor.blocked, np.uint64(top * floor.width), np.uint64(bottom * floor.width)
+        first, last = np.uint64(left), np.uint64(right)
+        if not (blocked[upper + first] | blocked[upper + last] | blocked[lower + first] | blocked[lower + last]):
+            return False
+    return _disc_meets_cells(floor, x, y, radius, top, bottom, left, right)
+
+
+@kernel_part
+def _disc_meets_cells(
+    floor: Floor, x: float, y: float, radius: float, top: int, bottom: int, left: int, right: int
+) -> bool:
+    """Whether a disc overlaps one of the blocked cells between these rows and columns."""
+    size = floor.cell_size_m
+    height_m = floor.height * size
+    for row in range(top, bottom + 1):
+        for column in range(left, right + 1):
+            if floor.blocked[row * floor.width + column]:
+                west, south = column * size, height_m - (row + 1) * size
+                dx = x - min(max(x, west), west + size)
+                dy = y - min(max(y, south), south + size)
                 if dx * dx + dy * dy < radius * radius:
                     return True
     return False
@@ -365,12 +405,13 @@ def _count_touched(
     sin: float,
     lists: CellLists,
 ) -> int:
-    """Number of other robots that a robot would overlap at (x, y); a footprint is at most a cell wide."""
+    """Number of other robots that a robot would overlap at (x, y)."""
     touched = 0
-    cell = _cell_at(floor, x, y)
-    row, column = cell // floor.width, cell % floor.width
-    for near_row in range(max(row - 1, 0), min(row + 2, floor.height)):
-        for near_column in range(max(column - 1, 0), min(column + 2, floor.width)):
+    reach = radius[robot] + limits.widest
+    south, north = int(max(y - reach, 0.0) * floor.cells_per_m), int((y + reach) * floor.cells_per_m)
+    west, east = int(max(x - reach, 0.0) * floor.cells_per_m), int((x + reach) * floor.cells_per_m)
+    for near_row in range(floor.height - 1 - min(north, floor.height - 1), floor.height - south):
+        for near_column in range(west, min(east + 1, floor.width)):
             other = lists.first[near_row * floor.width + near_column]
             while other >= 0:
                 if other != robot and _overlap(pose, limits, radius, env, robot, other, x, y, cos, sin):
@@ -435,9 +476,9 @@ def _remove_touching(
             outcome.robot_contacts[env, robot] += 1
             outcome.robot_contacts[env, other] += 1
             outcome.leaving[env, other] = True
-            _unlink(fleet.cell[env, other], other, lists)
+            unlink(fleet.cell[env, other], other, lists)
     outcome.leaving[env, robot] = True
-    _unlink(fleet.cell[env, robot], robot, lists)
+    unlink(fleet.cell[env, robot], robot, lists)
 
 
 @kernel_part
@@ -456,30 +497,3 @@ def _measure_contacts(
     on_rack = _figure_meets_rack(floor, limits, radius, robot, x, y, cos, sin, _TOLERANCE_M)
     outcome.rack_contacts[env, robot] = on_rack
     outcome.robot_contacts[env, robot] = _count_touched(floor, pose, limits, radius, env, robot, x, y, cos, sin, lists)
-
-
-@kernel_part
-def _link(cell: int, robot: int, lists: CellLists) -> None:
-    lists.follower[robot] = lists.first[cell]
-    lists.first[cell] = robot
-
-
-@kernel_part
-def _unlink(cell: int, robot: int, lists: CellLists) -> None:
-    first, follower = lists.first, lists.follower
-    if first[cell] == robot:
-        first[cell] = follower[robot]
-        return
-    other = first[cell]
-    while follower[other] != robot:
-        other = follower[other]
-    follower[other] = follower[robot]
-
-
-@kernel_part
-def _relink(cells: Int32, robot: int, cell: int, lists: CellLists) -> None:
-    """Note that a robot is in another cell now."""
-    if cell != cells[robot]:
-        _unlink(cells[robot], robot, lists)
-        _link(cell, robot, lists)
-        cells[robot] = cell

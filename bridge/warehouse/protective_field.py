@@ -3,8 +3,7 @@
 The strip that a robot sweeps when it drives straight on, ahead or back, is
 measured up to the nearest rack, wall or robot, as by a laser scanner that
 never errs: exactly for a disc among discs; for a rectangle, and among
-rectangles, other robots count as the discs around them. Part of the kernel of
-``motion_differential``, whose cache does not notice changes here.
+rectangles, other robots count as the discs around them.
 """
 
 from __future__ import annotations

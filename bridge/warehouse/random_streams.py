@@ -5,10 +5,8 @@ before. That makes results bit-identical for any split of environments over
 workers, and a new purpose changes none of the others.
 
 The generator is SplitMix64 (Steele, Lea, Flood 2014): the output function
-applied to ``key + counter * golden ratio``. :func:`draw` and :func:`uniform`
-are the compiled functions that kernels of other files may call, although a
-kernel's cache does not notice changes here: this function is fixed, since any
-change would change every episode of every seed.
+applied to ``key + counter * golden ratio``. It is fixed: any change would change
+every episode of every seed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Rectangular footprints: whether they overlap racks, discs and each other (separating axes, Gottschalk et al. 1996).
 
 A rectangle is centred on its robot and turned with it: half its length ahead and behind, half its width to the
-sides. Figures that touch do not overlap. Part of kernels in other files, whose caches do not notice changes
-here.
+sides. Figures that touch do not overlap.
 """
 
 from __future__ import annotations

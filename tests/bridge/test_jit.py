@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import numba
@@ -85,3 +89,24 @@ def test_bound_kernel_reads_and_writes_the_arrays_as_they_are_at_each_call() -> 
 def test_bind_refuses_arguments_that_the_kernel_cannot_be_compiled_for() -> None:
     with pytest.raises(numba.core.errors.NumbaError, match="Failed in nopython mode pipeline"):
         bind(_scale, 1.0, 2.0)
+
+
+def test_cached_kernel_is_compiled_anew_when_a_file_that_it_imports_from_has_changed(tmp_path: Path) -> None:
+    part = "from bridge.jit import kernel_part\n\n\n@kernel_part\ndef part(x: int) -> int:\n    return x + {}\n"
+    (tmp_path / "parts.py").write_text(part.format(1))
+    (tmp_path / "kernels.py").write_text(
+        "from bridge.jit import lean_kernel\nfrom parts import part\n\n\n"
+        "@lean_kernel\ndef total(x: int) -> int:\n    return part(x) + part(x)\n"
+    )
+    script = "import kernels; print(kernels.total(1), sum(kernels.total.stats.cache_hits.values()))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+
+    def run() -> str:
+        command = [sys.executable, "-c", script]
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+        return ended.stdout.strip()
+
+    assert run() == "4 0"
+    assert run() == "4 1"
+    (tmp_path / "parts.py").write_text(part.format(100))
+    assert run() == "202 0"

@@ -14,7 +14,7 @@ from bridge.errors import ScenarioError
 from bridge.warehouse.config import DifferentialDriveConfig, RoleConfig, WarehouseConfig
 from bridge.warehouse.disturbances import SlipperyFloor
 from bridge.warehouse.drive_limits import DriveLimits, make_limits
-from bridge.warehouse.motion_differential import drive_differential, make_cell_lists
+from bridge.warehouse.motion_differential import drive_differential, make_drive_scratch
 from bridge.warehouse.rectangles import rectangle_meets_rack, rectangles_meet
 from bridge.warehouse.simulator import WarehouseSimulator
 from bridge.warehouse.validation import check_warehouse
@@ -36,10 +36,10 @@ def _drive(scene: Any, actions: Any, limits: DriveLimits, step: int = 0, despawn
     radius = np.full(num_robots, limits.widest or 0.35)
     wanted = np.broadcast_to(np.asarray(actions, np.float32), (num_envs, num_robots, 2)).copy()
     keys, steps = np.full(num_envs, 5, np.uint64), np.full(num_envs, step, np.int32)
-    lists = make_cell_lists(scene.layout.blocked.size, num_robots)
-    state = (scene.floor, scene.fleet, scene.pose, scene.outcome, lists, limits, radius)
+    scratch = make_drive_scratch(scene.layout.blocked.size, num_robots)
+    state = (scene.floor, scene.fleet, scene.pose, scene.outcome, scratch, limits, radius)
     drive_differential(*state, wanted, keys, steps, despawn)
-    assert (lists.first == -1).all()
+    assert (scratch.lists.first == -1).all()
 
 
 def _forklifts(count: int) -> DriveLimits:
@@ -148,14 +148,14 @@ def test_disc_and_rectangle_stop_at_each_other(make_scene: Any) -> None:
     limits = make_limits(DRIVE, (FORKLIFT, RoleConfig(role="carrier", count=1, radius_m=0.35)))
     scene = make_scene(HALL, 2, cell_size_m=1.2)
     radius = np.array([FORKLIFT.outer_radius_m, 0.35])
-    lists = make_cell_lists(scene.layout.blocked.size, 2)
+    scratch = make_drive_scratch(scene.layout.blocked.size, 2)
     keys = np.full(1, 5, np.uint64)
     # The side of the forklift, 0.3 m from its middle; the disc comes up to it.
     scene.place_at(0, 0, 6.0, 6.0)
     scene.place_at(0, 1, 6.0, 4.5, heading=math.pi / 2)
     wanted = np.array([[[0.0, 0.0], [1.0, 0.0]]], np.float32)
     for step in range(30):
-        state = (scene.floor, scene.fleet, scene.pose, scene.outcome, lists, limits, radius)
+        state = (scene.floor, scene.fleet, scene.pose, scene.outcome, scratch, limits, radius)
         drive_differential(*state, wanted, keys, np.full(1, step, np.int32), False)
     assert scene.outcome.refused[0, 1]
     assert 0.65 <= 6.0 - scene.pose.y[0, 1] < 0.65 + 0.15

@@ -10,7 +10,7 @@ import pytest
 
 from bridge.warehouse.config import DifferentialDriveConfig
 from bridge.warehouse.drive_limits import make_limits
-from bridge.warehouse.motion_differential import drive_differential, make_cell_lists
+from bridge.warehouse.motion_differential import drive_differential, make_drive_scratch
 
 HALL = """
 ..........
@@ -27,21 +27,21 @@ def _drive(
     scene: Any, actions: Any, step: int = 0, radius_m: float = 0.35, despawn: bool = False, drive: Any = DRIVE
 ) -> None:
     num_envs, num_robots = scene.fleet.cell.shape
-    lists = make_cell_lists(scene.layout.blocked.size, num_robots)
+    scratch = make_drive_scratch(scene.layout.blocked.size, num_robots)
     drive_differential(
         scene.floor,
         scene.fleet,
         scene.pose,
         scene.outcome,
-        lists,
-        make_limits(drive),
+        scratch,
+        make_limits(drive)._replace(widest=radius_m),
         np.full(num_robots, radius_m),
         np.broadcast_to(np.asarray(actions, np.float32), (num_envs, num_robots, 2)).copy(),
         np.full(num_envs, 5, np.uint64),
         np.full(num_envs, step, np.int32),
         despawn,
     )
-    assert (lists.first == -1).all()
+    assert (scratch.lists.first == -1).all()
 
 
 def test_drive_differential_speeds_up_and_brakes_within_the_limits(make_scene: Any) -> None:

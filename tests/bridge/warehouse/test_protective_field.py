@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bridge.warehouse.cell_lists import make_cell_lists
 from bridge.warehouse.config import DifferentialDriveConfig, RoleConfig
 from bridge.warehouse.drive_limits import DriveLimits, make_limits
-from bridge.warehouse.motion_differential import drive_differential, make_cell_lists
+from bridge.warehouse.motion_differential import drive_differential, make_drive_scratch
 from bridge.warehouse.protective_field import clear_way, safe_speed
 
 HALL = """
@@ -33,8 +34,8 @@ def _limits(count: int, role: RoleConfig = CARRIER, lag_s: float = 0.0, margin_m
 def _drive(scene: Any, actions: Any, limits: DriveLimits, step: int) -> None:
     num_envs, num_robots = scene.fleet.cell.shape
     wanted = np.broadcast_to(np.asarray(actions, np.float32), (num_envs, num_robots, 2)).copy()
-    lists = make_cell_lists(scene.layout.blocked.size, num_robots)
-    state = (scene.floor, scene.fleet, scene.pose, scene.outcome, lists, limits, np.full(num_robots, limits.widest))
+    scratch = make_drive_scratch(scene.layout.blocked.size, num_robots)
+    state = (scene.floor, scene.fleet, scene.pose, scene.outcome, scratch, limits, np.full(num_robots, limits.widest))
     drive_differential(*state, wanted, np.full(num_envs, 5, np.uint64), np.full(num_envs, step, np.int32), False)
 
 

@@ -104,7 +104,7 @@ def test_speed_limit_block_shows_the_limit_where_the_robot_is(make_warehouse: An
     simulator.reset(3)
     place = simulator.spec.roles[0].observation.slice_of("speed_limit")
     simulator._fleet.cell[0] = [2, 4]
-    simulator._show_all()
+    simulator._show_some(simulator._all)
     shown = simulator.arrays.roles["carrier"].observations[0, :, place]
     assert shown[:, 0] == pytest.approx([1.0, 0.4 / fastest])
     plain = WarehouseSimulator(config, replace(layout, speed_limit_mps=None), 1)
