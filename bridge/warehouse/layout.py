@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.errors import LayoutError
-from bridge.jit import lean_kernel
 
 __all__ = [
     "ALL_EXITS",
@@ -147,50 +146,29 @@ def distances_to(layout: Layout, target: int) -> NDArray[np.int32]:
 
 
 def _search(layout: Layout, start: int, forwards: bool) -> NDArray[np.int32]:
-    distance = np.full(layout.blocked.size, -1, np.int32)
-    free = ~layout.blocked.ravel()
-    exits = np.full(free.size, ALL_EXITS, np.uint8) if layout.exits is None else layout.exits
-    _spread(free, np.ascontiguousarray(exits), layout.width, start, forwards, distance, np.empty(free.size, np.int32))
-    return distance
-
-
-@lean_kernel
-def _spread(
-    free: NDArray[np.bool_],
-    exits: NDArray[np.uint8],
-    width: int,
-    start: int,
-    forwards: bool,
-    distance: NDArray[np.int32],
-    queue: NDArray[np.int32],
-) -> None:
-    """Breadth-first search from a cell, along the exits or against them.
-
-    Args:
-        free: (cells,) bool.
-        exits: (cells,) uint8, as in :class:`Layout`.
-        width: Number of columns.
-        start: The cell.
-        forwards: Along the exits.
-        distance: (cells,) int32, -1 everywhere; written where there is a path.
-        queue: (cells,) int32, scratch.
-    """
-    distance[start] = 0
-    queue[0] = start
-    head, tail = 0, 1
-    while head < tail:
-        cell = queue[head]
-        head += 1
-        column = cell % width
-        for side in range(4):
-            # Up, right, down, left: the bits of the exits, in their order.
-            if (side == 1 and column == width - 1) or (side == 3 and column == 0):
-                continue
-            other = cell + (-width if side == 0 else 1 if side == 1 else width if side == 2 else -1)
-            if other < 0 or other >= len(free) or not free[other] or distance[other] >= 0:
-                continue
-            is_open = exits[cell] >> side & 1 if forwards else exits[other] >> (side + 2) % 4 & 1
-            if is_open:
-                distance[other] = distance[cell] + 1
-                queue[tail] = other
-                tail += 1
+    """Breadth-first search, all cells of one distance at once: commands that simulate nothing load no compiled code."""
+    width = layout.width + 2
+    # In a frame of blocked cells no step leads off the grid.
+    still_open = np.pad(~layout.blocked, 1).ravel()
+    exits = None if layout.exits is None else np.pad(layout.exits.reshape(layout.blocked.shape), 1).ravel()
+    distance = np.full(still_open.size, -1, np.int32)
+    row, column = divmod(start, layout.width)
+    frontier = np.array([(row + 1) * width + column + 1])
+    reached = 0
+    while frontier.size:
+        distance[frontier] = reached
+        still_open[frontier] = False
+        reached += 1
+        found = []
+        # Up, right, down, left: the bits of the exits, in their order.
+        for side, step in enumerate((-width, 1, width, -1)):
+            others = frontier + step
+            is_way = still_open[others]
+            if exits is not None:
+                is_way &= (exits[frontier] >> side if forwards else exits[others] >> (side + 2) % 4) & 1 == 1
+            others = others[is_way]
+            # Not twice: two cells of the frontier may have the same neighbour, on different sides of it.
+            still_open[others] = False
+            found.append(others)
+        frontier = np.concatenate(found)
+    return np.ascontiguousarray(distance.reshape(-1, width)[1:-1, 1:-1]).ravel()
