@@ -13,6 +13,7 @@ as far as the protocol goes, with a Unity scene.
     sensors, camera        -> observations as messages
     observed               -> the layout of all that an agent observes
     requests               -> when agents ask for decisions
+    floors                 -> what cameras and requests look at
     encoding               -> protocol messages of agents, and back
     agent_bytes, action_bytes, envelope -> compiled for all agents at once, and what is around them
     side_channels          -> what comes in and goes out beside them

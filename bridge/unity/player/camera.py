@@ -28,6 +28,7 @@ from bridge.unity.player.sensors import SensorRows, float_head, float_messages
 from bridge.warehouse.render import render_floor
 
 if TYPE_CHECKING:
+    from bridge.unity.player.floors import Floors
     from bridge.warehouse.simulator import WarehouseSimulator
 
 __all__ = ["CELL_PX", "CameraSensor", "TopView"]
@@ -52,25 +53,25 @@ class TopView:
     """Pictures of all areas, shared by roles and cameras; each area is drawn at most once per frame.
 
     Args:
-        simulator: The running warehouse; told to let episodes be seen when they end.
+        floors: The running warehouses.
         cameras: What is cut out.
     """
 
-    def __init__(self, simulator: WarehouseSimulator, cameras: Sequence[CameraOptions]) -> None:
-        self._simulator = simulator
+    def __init__(self, floors: Floors, cameras: Sequence[CameraOptions]) -> None:
+        self._floors = floors
         # Black around the floor, as much as any camera can see of it.
         self._margin_px = max(max(camera.width, camera.height) for camera in cameras)
-        self._floors: dict[int, Picture] = {}
+        self._drawn: dict[int, Picture] = {}
         self._ending: dict[int, _LastFrame] = {}
         self._ended: dict[int, _LastFrame] = {}
-        self._places_m = self._places_before_m = simulator.positions_m
-        simulator.on_episode_end = self._keep
+        self._places_m = self._places_before_m = floors.positions_m()
+        floors.watch(self._keep)
 
     def new_frame(self) -> None:
         """The simulator has moved on."""
-        self._floors.clear()
+        self._drawn.clear()
         self._ended, self._ending = self._ending, {}
-        self._places_before_m, self._places_m = self._places_m, self._simulator.positions_m
+        self._places_before_m, self._places_m = self._places_m, self._floors.positions_m()
 
     def around(self, area: int, robot: int, camera: CameraOptions) -> Picture:
         """(height, width, 3) uint8 with the robot in the middle; black outside of the floor."""
@@ -81,26 +82,24 @@ class TopView:
         if area in self._ended:
             return self._cut(self._ended[area].floor, self._ended[area].places_m[robot], camera)
         # A robot that came back in the same step is elsewhere by now.
-        is_back = self._simulator.alive[area, robot]
+        is_back = self._floors.alive()[area, robot]
         places_m = self._places_before_m if is_back else self._places_m
         return self._cut(self._floor(area), places_m[area, robot], camera)
 
-    def _keep(self, over: NDArray[np.bool_]) -> None:
-        places_m = self._simulator.positions_m
-        for area in np.flatnonzero(over).tolist():
-            self._ending[area] = _LastFrame(self._drawn(area), places_m[area])
+    def _keep(self, area: int, simulator: WarehouseSimulator) -> None:
+        self._ending[area] = _LastFrame(self._draw(area), simulator.positions_m[area])
 
     def _floor(self, area: int) -> Picture:
-        if area not in self._floors:
-            self._floors[area] = self._drawn(area)
-        return self._floors[area]
+        if area not in self._drawn:
+            self._drawn[area] = self._draw(area)
+        return self._drawn[area]
 
-    def _drawn(self, area: int) -> Picture:
+    def _draw(self, area: int) -> Picture:
         margin = (self._margin_px, self._margin_px)
-        return np.pad(render_floor(self._simulator, area, CELL_PX), (margin, margin, (0, 0)))
+        return np.pad(render_floor(self._floors.simulator(area), area, CELL_PX), (margin, margin, (0, 0)))
 
     def _cut(self, floor: Picture, place_m: NDArray[np.float64], camera: CameraOptions) -> Picture:
-        layout = self._simulator.layout
+        layout = self._floors.simulator(0).layout  # of equal size in all variants
         x, y = place_m * (CELL_PX / layout.cell_size_m)
         top = round(layout.height * CELL_PX - float(y)) + self._margin_px - camera.height // 2
         left = round(float(x)) + self._margin_px - camera.width // 2

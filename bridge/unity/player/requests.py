@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from bridge.warehouse.simulator import WarehouseSimulator
+    from bridge.unity.player.floors import Floors
 
 __all__ = ["LONGEST_WAIT_STEPS", "DecisionRequests", "OnDemandRequests", "PeriodicRequests"]
 
@@ -63,20 +63,20 @@ class OnDemandRequests:
     :data:`LONGEST_WAIT_STEPS` after it last asked.
 
     Args:
-        simulator: The running warehouse.
+        floors: The running warehouses.
         robots: Where the role's robots lie on its robot axis.
     """
 
-    def __init__(self, simulator: WarehouseSimulator, robots: slice) -> None:
-        self._simulator = simulator
+    def __init__(self, floors: Floors, robots: slice) -> None:
+        self._floors = floors
         self._robots = robots
-        self._goals = simulator.goal_index[:, robots].copy()  # (E, A)
+        self._goals = floors.goal_index()[:, robots].copy()  # (E, A)
         self._waited = np.full(self._goals.shape, LONGEST_WAIT_STEPS, np.int64)
 
     def due(self, step: int, can_ask: Bool) -> Bool:
         """See :class:`DecisionRequests`."""
-        goals = self._simulator.goal_index[:, self._robots]
-        blocked = self._simulator.outcome.refused[:, self._robots]
+        goals = self._floors.goal_index()[:, self._robots]
+        blocked = self._floors.refused()[:, self._robots]
         asks: Bool = can_ask & ((goals != self._goals) | blocked | (self._waited >= LONGEST_WAIT_STEPS))
         self._goals[asks] = goals[asks]
         self._waited[asks] = 0

@@ -18,7 +18,7 @@ from bridge.unity.player.sensors import NEIGHBOURS_BLOCK, Sensor, block_sensor, 
 from bridge.warehouse.neighbours import NEIGHBOUR_FIELDS
 
 if TYPE_CHECKING:
-    from bridge.warehouse.simulator import WarehouseSimulator
+    from bridge.unity.player.floors import Floors
 
 __all__ = ["Scene", "played_spec", "require_fitting"]
 
@@ -29,15 +29,12 @@ class Scene:
     Args:
         roster: The simulator.
         options: Of the player, accepted by :func:`require_fitting`.
-
-    Raises:
-        AgvBridgeError: An option looks into a simulator, and there is one per variant of the floor plan.
     """
 
     def __init__(self, roster: Roster, options: PlayerOptions) -> None:
-        self._roster = roster
         self._options = options
-        self._view = TopView(self._simulator, options.cameras) if options.cameras else None
+        self._floors = _floors(roster) if options.cameras or options.on_demand else None
+        self._view = TopView(self._floors, options.cameras) if self._floors and options.cameras else None
         self._cameras: list[CameraSensor] = []
 
     def reset(self) -> None:
@@ -59,8 +56,8 @@ class Scene:
             sensors.append(buffer_sensor(layout, options.buffer_neighbours))
         if options.goal_signal is not None:
             sensors.append(block_sensor(layout, options.goal_signal))
-        if self._view is not None:
-            first = self._simulator.role_slices[role.name].start
+        if self._floors is not None and self._view is not None:
+            first = self._floors.role_slices[role.name].start
             channels_first = sends_channels_first(options.package_version)
             cameras = [CameraSensor(self._view, first, camera, channels_first) for camera in options.cameras]
             self._cameras += cameras
@@ -69,20 +66,18 @@ class Scene:
 
     def requests(self, role: RoleSpec) -> DecisionRequests:
         """When a role's agents ask."""
-        if self._options.on_demand:
-            return OnDemandRequests(self._simulator, self._simulator.role_slices[role.name])
+        if self._floors is not None and self._options.on_demand:
+            return OnDemandRequests(self._floors, self._floors.role_slices[role.name])
         return PeriodicRequests(self._options.role_periods.get(role.name, self._options.decision_period))
 
-    @property
-    def _simulator(self) -> WarehouseSimulator:
-        from bridge.warehouse.simulator import WarehouseSimulator
 
-        if not isinstance(self._roster, WarehouseSimulator):
-            raise AgvBridgeError(
-                "player: --on-demand, --visual: expected a scenario whose episodes all have one floor plan, got one "
-                "with randomisation.layout. Leave out the option, or the section."
-            )
-        return self._roster
+def _floors(roster: Roster) -> Floors:
+    from bridge.unity.player.floors import Floors
+    from bridge.warehouse.simulator import WarehouseSimulator
+    from bridge.warehouse.variant_roster import VariantRoster
+
+    assert isinstance(roster, WarehouseSimulator | VariantRoster)
+    return Floors(roster)
 
 
 def require_fitting(options: PlayerOptions, world: str, spec: WorldSpec) -> None:

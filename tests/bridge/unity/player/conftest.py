@@ -28,7 +28,7 @@ from bridge.unity.player.log import PlayerLog
 from bridge.unity.player.options import PlayerOptions
 from bridge.unity.player.side_channels import SideChannels
 
-WAIT_S = 60.0
+WAIT_S = 180.0
 """How long a test waits for a process that may have to compile kernels first."""
 
 
@@ -179,6 +179,36 @@ def crowded_scenario(tmp_path: Path) -> Path:
     path = tmp_path / "crowded.yaml"
     path.write_text(CROWDED)
     return path
+
+
+VARIED = """
+schema: 1
+world: warehouse
+warehouse:
+  layout:
+    grid: |
+      P........E
+      ..##..##..
+      ..##..##..
+      ..........
+      ..##..##..
+      ..##..##..
+      P........S
+  fleet: [{role: carrier, count: 2}]
+  randomisation: {layout: {variants: 3, max_missing_racks: 0.5, max_rack_offset_cells: 1, max_blocked_cells: 2}}
+"""
+
+
+@pytest.fixture
+def varied_scenario(tmp_path: Path) -> Callable[[int], Path]:
+    """A scenario whose floor plan varies, with episodes of so many steps."""
+
+    def write(episode_steps: int) -> Path:
+        path = tmp_path / f"varied_{episode_steps}.yaml"
+        path.write_text(f"{VARIED}  episode_steps: {episode_steps}\n")
+        return path
+
+    return write
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from bridge.unity.session import SessionOptions
 def player(scenario: Path, spec: WorldSpec, *arguments: str, areas: int = 2) -> UnityRoster:
     prefix = (sys.executable, "-P", "-m", "bridge.unity.player", "--scenario", str(scenario))
     command = PlayerCommand(prefix=prefix, no_graphics=True, additional=arguments, log_folder=None, worker_id=0)
-    session = SessionOptions(num_areas=areas, timeout_s=60)
+    session = SessionOptions(num_areas=areas, timeout_s=180)
     return UnityRoster(command, spec, session, RosterOptions(reports_episodes=True))
 
 

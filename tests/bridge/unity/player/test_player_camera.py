@@ -16,17 +16,20 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from bridge.registry import open_world
+from bridge.roster import Roster
 from bridge.scenario import load_scenario
 from bridge.unity import messages
 from bridge.unity.images import ImageFormat
 from bridge.unity.player.agent_bytes import SensorMessages
 from bridge.unity.player.camera import CELL_PX, CameraSensor, TopView
 from bridge.unity.player.camera_options import CameraOptions
+from bridge.unity.player.floors import Floors
 from bridge.unity.player.options import PlayerOptions
 from bridge.unity.player.scene import Scene
 from bridge.unity.player.sensors import SensorRows
 from bridge.warehouse.render import render_floor
 from bridge.warehouse.simulator import WarehouseSimulator
+from bridge.warehouse.variant_roster import VariantRoster, simulator_of
 
 CARRIER_BLUE, RACK, BLACK = (0, 114, 178), (92, 101, 115), (0, 0, 0)
 SMALL = CameraOptions(20, 12)
@@ -63,7 +66,7 @@ def simulator(opened: Open, small_scenario: Path) -> WarehouseSimulator:
     return simulator
 
 
-def move(simulator: WarehouseSimulator, rng: np.random.Generator) -> None:
+def move(simulator: Roster, rng: np.random.Generator) -> None:
     """A step of random allowed moves."""
     for arrays in simulator.arrays.roles.values():
         keys = np.where(arrays.action_mask, rng.random(arrays.action_mask.shape), -1.0)
@@ -124,7 +127,9 @@ def test_camera_sends_the_same_pictures_raw_and_as_png(
     seen = []
     for png in (True, False):
         options = replace(camera, png=png)
-        found = read(CameraSensor(TopView(simulator, [options]), 0, options, channels_first).encode(rows(simulator)))
+        found = read(
+            CameraSensor(TopView(Floors(simulator), [options]), 0, options, channels_first).encode(rows(simulator))
+        )
         assert {one.name for one in found} == {camera.name}
         assert [list(one.shape) for one in found] == [shape] * 6
         assert [list(one.dimension_properties) for one in found] == [properties] * 6
@@ -147,7 +152,7 @@ def test_camera_sends_the_same_pictures_raw_and_as_png(
 def test_camera_sends_a_png_in_colour_for_each_picture_and_says_where_its_channels_go(
     simulator: WarehouseSimulator, camera: CameraOptions, mapping: list[int]
 ) -> None:
-    sensor = CameraSensor(TopView(simulator, [camera]), 0, camera, channels_first=True)
+    sensor = CameraSensor(TopView(Floors(simulator), [camera]), 0, camera, channels_first=True)
     for one in read(sensor.encode(rows(simulator))):
         assert list(one.compressed_channel_mapping) == mapping
         parts = one.compressed_data.split(b"\x89PNG")[1:]
@@ -160,7 +165,7 @@ def test_camera_sends_a_png_in_colour_for_each_picture_and_says_where_its_channe
 def test_camera_shows_each_robot_in_the_middle_and_black_outside_of_the_floor(simulator: WarehouseSimulator) -> None:
     layout = simulator.layout
     camera = CameraOptions(2 * layout.width * CELL_PX, 2 * layout.height * CELL_PX)
-    view = TopView(simulator, [camera])
+    view = TopView(Floors(simulator), [camera])
     for robot in range(3):
         picture = view.around(0, robot, camera)
         assert picture.shape == (2 * layout.height * CELL_PX, 2 * layout.width * CELL_PX, 3)
@@ -180,7 +185,7 @@ def test_camera_shows_each_robot_in_the_middle_and_black_outside_of_the_floor(si
 
 def test_cameras_of_different_sizes_share_the_floor(simulator: WarehouseSimulator) -> None:
     cameras = [CameraOptions(9, 30), CameraOptions(31, 4, number=1)]
-    view = TopView(simulator, cameras)
+    view = TopView(Floors(simulator), cameras)
     for camera in cameras:
         for robot in range(3):
             place = simulator.positions_m[1, robot]
@@ -189,7 +194,7 @@ def test_cameras_of_different_sizes_share_the_floor(simulator: WarehouseSimulato
 
 def test_camera_draws_anew_only_with_a_new_frame(simulator: WarehouseSimulator) -> None:
     camera = CameraOptions(80, 80)
-    view = TopView(simulator, [camera])
+    view = TopView(Floors(simulator), [camera])
     view.around(0, 0, camera)
     cells = simulator.cells[0].copy()
     arrays = simulator.arrays.roles["carrier"]
@@ -205,7 +210,7 @@ def test_camera_draws_anew_only_with_a_new_frame(simulator: WarehouseSimulator) 
 def test_camera_shows_the_end_of_an_episode_in_terminal_infos(opened: Open, small_scenario: Path) -> None:
     """Checked against the same warehouse with longer episodes, in which that moment can be looked at."""
     ends, goes_on = (opened(small_scenario, episode_steps=steps) for steps in (7, 100))
-    view = TopView(ends, [SMALL])
+    view = TopView(Floors(ends), [SMALL])
     sensor = CameraSensor(view, 0, SMALL, channels_first=True)
     for episode in range(2):
         for step in range(7):
@@ -228,12 +233,47 @@ def test_camera_shows_the_end_of_an_episode_in_terminal_infos(opened: Open, smal
         np.testing.assert_array_equal(pixels(read(sensor.encode(rows(ends)))), expected)
 
 
+def test_camera_shows_the_floor_plan_that_each_episode_is_played_on(varied_scenario: Callable[[int], Path]) -> None:
+    """The same check, where each area may have another simulator in each episode."""
+    ends, goes_on = (open_world(load_scenario(varied_scenario(steps))).roster(3) for steps in (5, 100))
+    assert isinstance(ends, VariantRoster)
+    assert isinstance(goes_on, VariantRoster)
+    ends.reset(2)
+    goes_on.reset(2)
+    view = TopView(Floors(ends), [SMALL])
+    sensor = CameraSensor(view, 0, SMALL, channels_first=True)
+    agents = np.argwhere(np.ones((3, 2), np.bool_)).tolist()
+    areas, slots = np.array(agents).T
+    blank = np.zeros((6, 1), np.float32)
+
+    def expected() -> list[NDArray[Any]]:
+        played = [simulator_of(goes_on, area) for area in range(3)]
+        return [crop(played[area], area, played[area].positions_m[area, robot], SMALL) for area, robot in agents]
+
+    plans = set()
+    for episode in range(4):
+        for step in range(5):
+            found = pixels(read(sensor.encode(SensorRows(areas, slots, blank, final=False))))
+            np.testing.assert_array_equal(found, expected())
+            plans.update(ends.playing.tolist())
+            for roster in (ends, goes_on):
+                move(roster, np.random.default_rng([episode, step]))
+            view.new_frame()
+        assert ends.arrays.episode_over.all()
+        found = pixels(read(sensor.encode(SensorRows(areas, slots, blank, final=True))))
+        np.testing.assert_array_equal(found, expected())
+        goes_on.reset()
+    assert len(plans) > 1
+    ends.close()
+    goes_on.close()
+
+
 @pytest.mark.parametrize("respawn_after_s", [3, 0])
 def test_camera_shows_where_a_robot_left_the_floor_that_goes_on(
     opened: Open, crowded_scenario: Path, respawn_after_s: int
 ) -> None:
     simulator = opened(crowded_scenario, contact={"rule": "despawn", "respawn_after_s": respawn_after_s})
-    view = TopView(simulator, [SMALL])
+    view = TopView(Floors(simulator), [SMALL])
     sensor = CameraSensor(view, 0, SMALL, channels_first=True)
     arrays = simulator.arrays.roles["carrier"]
     rng = np.random.default_rng(2)
@@ -260,7 +300,7 @@ def test_camera_shows_where_a_robot_left_the_floor_that_goes_on(
 def test_stacked_pictures_are_those_of_the_last_decisions_of_a_life(opened: Open, small_scenario: Path) -> None:
     simulator = opened(small_scenario, episode_steps=4)
     stacked, single = replace(SMALL, stack=3), replace(SMALL, number=1)
-    view = TopView(simulator, [stacked, single])
+    view = TopView(Floors(simulator), [stacked, single])
     sensors = [CameraSensor(view, 0, camera, channels_first=True) for camera in (stacked, single)]
     black = np.zeros((6, 3, 12, 20), np.float32)
     history = [black, black]

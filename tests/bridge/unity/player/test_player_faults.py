@@ -95,7 +95,7 @@ def test_malformed_bytes_are_answered_by_grpc_itself(trainer: Any) -> None:
 
 def open_session(scenario: Path, *arguments: str) -> UnitySession:
     prefix = (sys.executable, "-P", "-m", "bridge.unity.player", "--scenario", str(scenario))
-    return UnitySession(PlayerCommand(prefix, additional=arguments), SessionOptions(), SideChannelHub([]))
+    return UnitySession(PlayerCommand(prefix, additional=arguments), SessionOptions(timeout_s=180), SideChannelHub([]))
 
 
 @pytest.fixture

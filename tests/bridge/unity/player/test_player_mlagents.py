@@ -64,7 +64,9 @@ def open_build(tmp_path: Path) -> Iterator[Callable[..., Any]]:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         file_name = str(tmp_path / "agv")
-        env = UnityEnvironment(file_name, base_port=port, no_graphics=True, log_folder=str(tmp_path), **options)
+        # The player may have to compile kernels, and the machine may be busy.
+        given = {"base_port": port, "no_graphics": True, "log_folder": str(tmp_path), "timeout_wait": 180, **options}
+        env = UnityEnvironment(file_name, **given)
         opened.append(env)
         return env
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ import pytest
 from bridge.registry import open_world
 from bridge.scenario import load_scenario
 from bridge.unity import messages
+from bridge.unity.player.floors import Floors
 from bridge.unity.player.requests import LONGEST_WAIT_STEPS, OnDemandRequests
 from bridge.warehouse.simulator import WarehouseSimulator
+from bridge.warehouse.variant_roster import VariantRoster, simulator_of
 from bridge.warehouse.view import DOWN, STAY, UP
 
 CARRIER, PICKER = "carrier?team=0", "picker?team=0"
@@ -59,7 +61,7 @@ def drive(simulator: WarehouseSimulator, move: int) -> None:
 def test_on_demand_robots_ask_first_and_then_at_the_latest_after_the_longest_wait(
     simulator: WarehouseSimulator,
 ) -> None:
-    requests = OnDemandRequests(simulator, slice(0, 3))
+    requests = OnDemandRequests(Floors(simulator), slice(0, 3))
     everyone = np.ones((1, 3), np.bool_)
     asked = []
     for step in range(29):  # an episode has 30 steps
@@ -69,7 +71,7 @@ def test_on_demand_robots_ask_first_and_then_at_the_latest_after_the_longest_wai
 
 
 def test_on_demand_robots_ask_when_they_are_blocked_or_have_another_goal(simulator: WarehouseSimulator) -> None:
-    requests = OnDemandRequests(simulator, slice(0, 3))
+    requests = OnDemandRequests(Floors(simulator), slice(0, 3))
     everyone = np.ones((1, 3), np.bool_)
     assert requests.due(0, everyone).all()
     rng = np.random.default_rng(2)
@@ -90,7 +92,7 @@ def test_on_demand_robots_ask_when_they_are_blocked_or_have_another_goal(simulat
 
 
 def test_on_demand_robots_do_not_ask_while_they_are_under_way(simulator: WarehouseSimulator) -> None:
-    requests = OnDemandRequests(simulator, slice(0, 3))
+    requests = OnDemandRequests(Floors(simulator), slice(0, 3))
     requests.due(0, np.ones((1, 3), np.bool_))
     drive(simulator, UP)
     drive(simulator, DOWN)
@@ -103,6 +105,34 @@ def test_on_demand_robots_do_not_ask_while_they_are_under_way(simulator: Warehou
     requests.restart(np.array([[True, False, False]]))
     assert requests.due(3, np.ones((1, 3), np.bool_)).tolist() == [[True, False, False]]
     assert not requests.due(4, np.zeros((1, 3), np.bool_)).any()
+
+
+def test_on_demand_robots_are_looked_at_on_the_floor_that_they_are_on(varied_scenario: Callable[[int], Path]) -> None:
+    roster = open_world(load_scenario(varied_scenario(60))).roster(3)
+    assert isinstance(roster, VariantRoster)
+    roster.reset(2)
+    requests = OnDemandRequests(Floors(roster), slice(0, 2))
+    everyone = np.ones((3, 2), np.bool_)
+    assert requests.due(0, everyone).all()
+    rng = np.random.default_rng(2)
+    arrays = roster.arrays.roles["carrier"]
+    asked = 0
+    for step in range(1, 130):
+        arrays.discrete_actions[:] = rng.integers(0, 5, arrays.discrete_actions.shape)
+        before = [simulator_of(roster, area) for area in range(3)]
+        goals = [simulator.goal_index[area].copy() for area, simulator in enumerate(before)]
+        roster.step()
+        over = roster.arrays.episode_over
+        requests.restart(np.repeat(over[:, None], 2, axis=1))
+        asks = requests.due(step, everyone)
+        assert asks[over].all()
+        for area, simulator in enumerate(before):
+            if not over[area]:
+                wanted = (simulator.goal_index[area] != goals[area]) | simulator.outcome.refused[area]
+                assert asks[area][wanted].all()
+                asked += int(wanted.sum())
+    assert asked > 0
+    roster.close()
 
 
 def test_player_process_exchanges_less_when_robots_ask_on_demand(
