@@ -153,13 +153,11 @@ class SlotTable:
         old_envs, old_slots = np.array(before, np.intp).T
         free = chosen < 0
         returns = free & (old_envs == envs)
-        if (returns & (self.living[envs, old_slots] | ~self._expected[envs, old_slots])).any():
-            return None  # somebody else may have its slot by its turn
         chosen[returns] = old_slots[returns]
         new = np.flatnonzero(free & ~returns)
         if len(new):
-            if not free.all():
-                return None  # those that must have a slot may take one before
+            if not free.all() or not self._expected[envs[returns], old_slots[returns]].all():
+                return None  # one may take another's slot before its turn
             unclaimed = ~self.living & ~self._expected
             order = new[envs[new].argsort(kind="stable")]
             first = np.searchsorted(envs[order], envs[order])

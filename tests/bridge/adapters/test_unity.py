@@ -160,8 +160,14 @@ def test_parallel_env_steps_a_player_when_it_is_headless(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_unity_world_conforms_when_the_player_is_headless(tmp_path: Path) -> None:
-    check_world(world(tmp_path, write_scenario(tmp_path, "hall") + "_unity"), num_steps=20)
+def test_unity_world_conforms_when_the_headless_player_has_cameras(tmp_path: Path) -> None:
+    """Vectors, pictures as they are, and stacked ones as PNG; robots that leave and come back."""
+    write_scenario(tmp_path, "hall", more="  contact: {rule: despawn, respawn_after_s: 3}\n")
+    section = {"scenario": "hall.yaml", "timeout_s": 120, "arguments": ["--visual", "6x5:raw,6x5:png:x2"]}
+    opened = open_world(load_scenario(unity_scenario(tmp_path, section)))
+    shapes = [block.shape for block in opened.spec.roles[0].observation.blocks if len(block.shape) == 3]
+    assert shapes == [(3, 5, 6), (6, 5, 6)]
+    check_world(opened, num_steps=20)
 
 
 def unity_scenario(folder: Path, section: dict[str, Any]) -> Path:

@@ -106,7 +106,7 @@ def test_arrays_are_those_of_one_by_one_when_scenes_are_random(seed: int) -> Non
             np.testing.assert_array_equal(outcomes[0].discrete, outcomes[1].discrete)
 
 
-def test_only_lives_that_begin_or_end_are_taken_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_are_taken_one_by_one_only_where_their_order_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     lives, arrays = make(RoleLives)
     rng = np.random.default_rng(0)
     population = np.arange(2 * NUM_SLOTS)
@@ -126,9 +126,20 @@ def test_only_lives_that_begin_or_end_are_taken_one_by_one(monkeypatch: pytest.M
     monkeypatch.setattr(
         RoleLives, "_ask", lambda self, batch, row, *a: taken.append(row) or original(self, batch, row, *a)
     )
-    everyone.done[5] = True
+    everyone.done[5:9] = True
     play(lives, everyone, {}, is_reset=False)
-    everyone.done[5] = False
+    everyone.done[5:9] = False
     play(lives, everyone, {}, is_reset=False)
-    assert taken == [5]
-    assert arrays.roles["carrier"].agent_mask.all()
+    everyone.agent_id[5:9] += 100  # new agents in the place of those, which said goodbye
+    goodbye = everyone.rows(np.arange(5, 9))
+    goodbye.agent_id[:] -= 100
+    goodbye.done[:] = True
+    play(lives, goodbye, {}, is_reset=False)
+    play(lives, everyone, {}, is_reset=False)
+    assert taken == []
+    new = everyone.rows(np.arange(len(population)) != 8)
+    new.agent_id[6] = 206  # and one that is announced for the slot of a robot that says nothing
+    play(lives, new, {206: 4}, is_reset=False)
+    assert taken == list(range(len(new)))
+    assert arrays.roles["carrier"].truncated[0, 4]
+    assert arrays.roles["carrier"].agent_mask.all(), "the one in whose place nobody came lives on"
