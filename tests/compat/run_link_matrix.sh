@@ -3,7 +3,8 @@
 #
 #     tests/compat/run_link_matrix.sh [PYTHON:PROTOBUF ...]
 #
-# Each Python gets a virtual environment in a temporary folder, or in $ENVIRONMENTS, which is kept and used again.
+# Each Python gets a virtual environment in a temporary folder, or in $ENVIRONMENTS, which is kept and used again,
+# with the tests' output beside them.
 # PYTHON is a version that `python<version>` or pyenv knows, PROTOBUF a version for pip. The tests of the headless
 # player, which need no other protobuf than the link's, are left out unless $TESTS names them. Not part of CI: it
 # downloads about 200 MiB for each Python and takes minutes.
@@ -46,7 +47,7 @@ for pair in "${pairs[@]}"; do
     fi
     # grpcio itself does not depend on protobuf: the newest goes with all of them.
     "$environment/bin/python" -m pip install --quiet --no-deps "protobuf==$protobuf_version"
-    log="$folder/$python_version-$protobuf_version.log"
+    log="$environments/$python_version-$protobuf_version.log"
     start=$SECONDS
     # The filter is for protobuf 4, whose own extension warns when Python >= 3.12 imports it.
     if "$environment/bin/python" -m pytest -q -p no:cacheprovider -m "not slow" \

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from bridge.errors import AgvBridgeError
 
@@ -56,6 +56,17 @@ class CameraOptions:
         if self.stack == 1:
             return ()
         return tuple(channel // _RGB if self.grey else channel for channel in range(self.stack * _RGB))
+
+    def understood_by(self, capabilities: Any) -> CameraOptions:
+        """The same camera, with plain values where a trainer cannot read its PNGs.
+
+        Args:
+            capabilities: What the trainer announced, a ``Capabilities`` message.
+        """
+        mapping = self.channel_mapping
+        reads_several = self.num_channels <= _RGB or capabilities.concatenatedPngObservations
+        reads_mapping = mapping == tuple(range(len(mapping))) or capabilities.compressedChannelMapping
+        return self if reads_several and reads_mapping else replace(self, png=False)
 
     def shape(self, channels_first: bool) -> tuple[int, int, int]:
         """Shape of an observation."""

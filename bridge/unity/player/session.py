@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 
 from bridge.errors import AgvBridgeError, ScenarioError
@@ -118,6 +119,10 @@ def _play(options: PlayerOptions, port: int, kind: str, world: World, log: Playe
         settings, first_input = connection
         channels = SideChannels(log, options.echo)
         channels.process(first_input.side_channel)
+        cameras = tuple(camera.understood_by(settings.capabilities) for camera in options.cameras)
+        if cameras != options.cameras:
+            log.write("The trainer cannot read several PNGs in one observation: they are sent as plain values.")
+            options = replace(options, cameras=cameras)
         num_areas = options.num_areas or max(settings.num_areas, 1)
         roster = world.roster(num_areas, first_env=options.first_env)
         # The protocol's seed is a signed 32-bit integer, the simulator's is not negative.

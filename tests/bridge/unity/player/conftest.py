@@ -28,7 +28,7 @@ from bridge.unity.player.log import PlayerLog
 from bridge.unity.player.options import PlayerOptions
 from bridge.unity.player.side_channels import SideChannels
 
-WAIT_S = 180.0
+WAIT_S = 150.0
 """How long a test waits for a process that may have to compile kernels first."""
 
 
@@ -83,14 +83,16 @@ class RawTrainer:
         """Answer with the status that makes a player quit."""
         self.send(messages.UnityMessage(header=messages.Header(status=messages.STATUS_QUIT)))
 
-    def shake_hands(self, seed: int = 7, num_areas: int = 1, side_channel: bytes = b"") -> tuple[Any, Any]:
-        """Answer both requests of the handshake; returns them."""
+    def shake_hands(
+        self, seed: int = 7, num_areas: int = 1, side_channel: bytes = b"", capabilities: Any = None
+    ) -> tuple[Any, Any]:
+        """Answer both requests of the handshake, by default with all capabilities; returns the requests."""
         first = self.receive()
         settings = messages.InitializationInput(
             seed=seed,
             communication_version="1.5.0",
             package_version="0.28.0",
-            capabilities=messages.all_capabilities(),
+            capabilities=messages.all_capabilities() if capabilities is None else capabilities,
             num_areas=num_areas,
         )
         unity_input = messages.UnityInput(rl_initialization_input=settings)

@@ -17,7 +17,7 @@ from bridge.roster import Roster
 from bridge.scenario import load_scenario
 from bridge.unity import messages
 
-WAIT_S = 180.0
+WAIT_S = 150.0
 BEHAVIOR = "carrier?team=0"
 
 

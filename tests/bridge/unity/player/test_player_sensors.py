@@ -16,6 +16,7 @@ from bridge.registry import open_world
 from bridge.scenario import load_scenario
 from bridge.unity import messages
 from bridge.unity.player.agent_bytes import SensorMessages
+from bridge.unity.player.camera_options import CameraOptions
 from bridge.unity.player.observed import observed_layout
 from bridge.unity.player.options import parse_options
 from bridge.unity.player.sensors import SensorRows, block_sensor, buffer_sensor, layout_sensor
@@ -104,3 +105,30 @@ def test_player_process_sends_sensors_sorted_by_name(
         request = trainer.receive()
     assert len(infos) == 6
     trainer.quit()
+
+
+def test_player_process_sends_plain_values_to_a_trainer_that_cannot_read_its_pngs(
+    trainer: Any, start_player: Any, small_scenario: Path, wait_for_log: Any
+) -> None:
+    where = ["--scenario", str(small_scenario), "--mlagents-port", str(trainer.port)]
+    start_player(*where, "--visual", "8x6,8x6:x2,8x6:x2:grey")
+    trainer.shake_hands(capabilities=messages.Capabilities(baseRLCapabilities=True, compressedChannelMapping=True))
+    info = trainer.receive().unity_output.rl_output.agentInfos[CARRIER].value[0]
+    forms = {one.name: (one.compression_type, len(one.float_data.data)) for one in info.observations[1:]}
+    assert forms == {
+        "camera_top": (messages.COMPRESSION_PNG, 0),
+        "StackingSensor_size2_camera_top_2": (messages.COMPRESSION_NONE, 6 * 48),
+        "StackingSensor_size2_camera_top_3": (messages.COMPRESSION_PNG, 0),  # 2 channels of 2 PNGs, with a mapping
+    }
+    wait_for_log("The trainer cannot read several PNGs in one observation")
+    trainer.quit()
+
+
+@pytest.mark.parametrize(
+    ("several", "mapping", "png"),
+    [(True, True, [1, 1, 1]), (True, False, [1, 1, 0]), (False, True, [1, 0, 1]), (False, False, [1, 0, 0])],
+)
+def test_cameras_fall_back_to_plain_values_as_unity_does(several: bool, mapping: bool, png: list[int]) -> None:
+    given = messages.Capabilities(concatenatedPngObservations=several, compressedChannelMapping=mapping)
+    cameras = [CameraOptions(8, 6), CameraOptions(8, 6, stack=2), CameraOptions(8, 6, stack=2, grey=True)]
+    assert [camera.understood_by(given).png for camera in cameras] == png
