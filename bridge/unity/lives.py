@@ -16,53 +16,24 @@ The rules of an agent's life, with the C# package's behaviour in mind:
   truncates that life: the robot came back, and its old agent never said so.
 
 Who gets which slot is :mod:`bridge.unity.slots`', which reward belongs to which
-life :mod:`bridge.unity.rewards`' business.
+life :mod:`bridge.unity.rewards`' and :mod:`bridge.unity.left_over`'s business.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass, replace
-from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bridge.roster import RoleArrays
 from bridge.specs import RoleSpec
+from bridge.unity.asked import Asked
 from bridge.unity.decode import AgentBatch
 from bridge.unity.encode import BehaviorActions
+from bridge.unity.left_over import LeftOver
 from bridge.unity.rewards import GroupReward, RewardAccount, Where
 from bridge.unity.slots import Place, SlotTable
 
 __all__ = ["RoleLives"]
-
-_NONE: Final = -1 << 31
-"""No agent has a smaller id."""
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """Entries of one behavior that asked for a decision, in the player's order.
-
-    Attributes:
-        agent_id: (n,) int32.
-        envs: (n,) intp.
-        slots: (n,) intp.
-        is_owed: (n,) bool, False where the agent ended after it had asked: an action is due, but nobody chooses it.
-        is_everyone: The entries are those of all slots in their order.
-    """
-
-    agent_id: NDArray[np.int32]
-    envs: NDArray[np.intp]
-    slots: NDArray[np.intp]
-    is_owed: NDArray[np.bool_]
-    is_everyone: bool = False
-
-    @classmethod
-    def nowhere(cls, agent_id: NDArray[np.int32]) -> Self:
-        """Entries whose places have yet to be filled in."""
-        count = len(agent_id)
-        return cls(agent_id, np.zeros(count, np.intp), np.zeros(count, np.intp), np.ones(count, np.bool_))
 
 
 class RoleLives:
@@ -82,15 +53,13 @@ class RoleLives:
         self._arrays = arrays
         self._table = SlotTable(role, len(arrays.agent_mask))
         self.account = RewardAccount(arrays.rewards, group_reward)
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, Asked] = {}
         # Who asked last, as long as no life has begun or ended since.
-        self._steady: dict[str, _Asked] = {}
+        self._steady: dict[str, Asked] = {}
         self._lived_before: NDArray[np.bool_] = np.zeros_like(arrays.agent_mask)
         self._silence: NDArray[np.int32] = np.zeros(arrays.agent_mask.shape, np.int32)
         self._silence_limit = silence_limit
-        # Agents up to this id were there before the last reset; those that have said something since.
-        self._newest_before_reset = _NONE
-        self._back_since_reset: set[int] = set()
+        self._left_over = LeftOver()
 
     def begin_step(self) -> None:
         """Clear what belongs to one step; read :meth:`actions` before."""
@@ -116,8 +85,7 @@ class RoleLives:
                 from before the reset.
             forget_slots: Give out the slots anew, in the order in which agents appear.
         """
-        self._newest_before_reset = newest_id
-        self._back_since_reset.clear()
+        self._left_over.begin_reset(newest_id)
         self._table.end_all(forget=forget_slots)
         self._steady.clear()
         self.account.forfeit_all()
@@ -128,8 +96,7 @@ class RoleLives:
     def begin_restart(self) -> None:
         """After :meth:`truncate_all`: a new player is about to begin; what ended stays in the arrays."""
         self.begin_exchange()
-        self._newest_before_reset = _NONE
-        self._back_since_reset.clear()
+        self._left_over.begin_restart()
 
     def truncate_all(self) -> None:
         """Cut all lives, because the world has died."""
@@ -150,13 +117,7 @@ class RoleLives:
     def actions(self, behavior: str) -> BehaviorActions | None:
         """What the policy chose for the entries of a behavior that asked, in their order; None if none asked."""
         asked = self._asked.get(behavior)
-        if asked is None:
-            return None
-        continuous = self._arrays.continuous_actions[asked.envs, asked.slots]
-        discrete = self._arrays.discrete_actions[asked.envs, asked.slots]
-        continuous[~asked.is_owed] = 0.0
-        discrete[~asked.is_owed] = 0
-        return BehaviorActions(continuous, discrete)
+        return None if asked is None else asked.chosen(self._arrays)
 
     @property
     def lived_before(self) -> NDArray[np.bool_]:
@@ -250,7 +211,7 @@ class RoleLives:
             SpecMismatchError: There are more agents than slots.
         """
         asks = np.cumsum(~batch.done) - 1  # (N,) which of those that ask an entry is
-        asked = _Asked.nowhere(batch.agent_id[~batch.done])
+        asked = Asked.nowhere(batch.agent_id[~batch.done])
         rest = np.flatnonzero(~taken & ~self._take_ordinary(batch, taken, asks, asked, envs, slots))
         if len(rest) and not self._take_births(batch, rest, asks, asked, envs, slots):
             self._take_in_order(batch, rest, asks, asked, envs, slots)
@@ -258,17 +219,14 @@ class RoleLives:
             self._asked[behavior] = asked
         self._steady.clear()
         if asked.is_owed.all() and len(np.unique(batch.agent_id)) == len(batch):
-            num_envs, num_slots = self._arrays.agent_mask.shape
-            order = asked.envs * num_slots + asked.slots
-            everyone = len(order) == num_envs * num_slots and bool((order == np.arange(len(order))).all())
-            self._steady[behavior] = replace(asked, is_everyone=everyone)
+            self._steady[behavior] = asked.among(self._arrays.agent_mask.shape)
 
     def _take_in_order(
         self,
         batch: AgentBatch,
         rows: NDArray[np.intp],
         asks: NDArray[np.intp],
-        asked: _Asked,
+        asked: Asked,
         envs: NDArray[np.intp],
         slots: NDArray[np.intp],
     ) -> None:
@@ -289,7 +247,7 @@ class RoleLives:
         batch: AgentBatch,
         rows: NDArray[np.intp],
         asks: NDArray[np.intp],
-        asked: _Asked,
+        asked: Asked,
         envs: NDArray[np.intp],
         slots: NDArray[np.intp],
     ) -> bool:
@@ -313,7 +271,7 @@ class RoleLives:
         if where is None:
             return False
         self._table.settle_all(ids, where)
-        old = self._are_left_over(ids)
+        old = self._left_over.takes_all(ids)
         own, group = batch.reward[rows], batch.group_reward[rows]
         self.account.leave_unclaimed(own[old], group[old])
         self.account.begin_life((where[0][~old], where[1][~old]), own[~old], group[~old])
@@ -326,7 +284,7 @@ class RoleLives:
         batch: AgentBatch,
         taken: NDArray[np.bool_],
         asks: NDArray[np.intp],
-        asked: _Asked,
+        asked: Asked,
         envs: NDArray[np.intp],
         slots: NDArray[np.intp],
     ) -> NDArray[np.bool_]:
@@ -369,7 +327,7 @@ class RoleLives:
 
     def _ask(self, batch: AgentBatch, row: int, env: int, slot: int | None) -> Place:
         agent_id, own, group = int(batch.agent_id[row]), float(batch.reward[row]), float(batch.group_reward[row])
-        left_over = self._is_left_over(agent_id)
+        left_over = self._left_over.takes(agent_id)
         place = self._table.living_place(agent_id)
         if place is None:
             place = self._settle(agent_id, env, slot)
@@ -405,7 +363,7 @@ class RoleLives:
             for row, back in zip(rows.tolist(), comes_back.tolist(), strict=True):
                 self._end(batch, row, comes_back=back)
             return
-        self._are_left_over(ids)
+        self._left_over.takes_all(ids)
         envs, slots, lives = self._table.living_places(ids)
         self.account.leave_unclaimed(batch.reward[rows[~lives]], batch.group_reward[rows[~lives]])
         envs, slots, rows = envs[lives], slots[lives], rows[lives]
@@ -423,7 +381,7 @@ class RoleLives:
 
     def _end(self, batch: AgentBatch, row: int, *, comes_back: bool) -> None:
         agent_id, own, group = int(batch.agent_id[row]), float(batch.reward[row]), float(batch.group_reward[row])
-        self._is_left_over(agent_id)
+        self._left_over.takes(agent_id)
         place = self._table.living_place(agent_id)
         if place is None:
             self.account.leave_unclaimed(own, group)
@@ -456,23 +414,8 @@ class RoleLives:
         arrays.action_mask[where] = True
         self._table.end(where, comes_back=comes_back)
 
-    def _are_left_over(self, agent_ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """(n,) bool, :meth:`_is_left_over` of distinct agents."""
-        old = agent_ids <= self._newest_before_reset
-        known = self._back_since_reset
-        first = [agent_id not in known for agent_id in agent_ids[old].tolist()]
-        known.update(agent_ids[old].tolist())
-        old[old] = first
-        return old
-
-    def _is_left_over(self, agent_id: int) -> bool:
-        """Whether an entry is the first one after a reset of an agent that was there before; asked once per entry."""
-        if agent_id > self._newest_before_reset or agent_id in self._back_since_reset:
-            return False
-        self._back_since_reset.add(agent_id)
-        return True
-
     def _ran_before(self, where: Where) -> NDArray[np.bool_]:
         """Whether the life in a slot is the one that ran before this step; of several slots, an array."""
-        ran: NDArray[np.bool_] = self._lived_before[where] & ~(self._arrays.terminated | self._arrays.truncated)[where]
+        ended = self._arrays.terminated[where] | self._arrays.truncated[where]
+        ran: NDArray[np.bool_] = self._lived_before[where] & ~ended
         return ran

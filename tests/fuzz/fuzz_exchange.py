@@ -45,7 +45,7 @@ from bridge.unity.side_channels import (
 from bridge.unity.steps import batch_to_steps
 from bridge.unity.wire import AgentReader, compile_kernels, read_request
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 MAX_REQUEST_S = 5.0
 MAX_GROWTH_MIB = 256
 STATE_SIZE = 97
