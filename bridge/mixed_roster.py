@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bridge.errors import CallOrderError
 from bridge.registry import World, open_world
 from bridge.roster import Roster, RosterArrays
-from bridge.roster_rows import clear_outcomes, copy_outcomes, copy_views, hand_over_actions, take_first_choices
+from bridge.roster_rows import PlayedRows, clear_outcomes, take_first_choices
 from bridge.scenario import Scenario
 from bridge.scenario_draw import ScenarioDraw
 from bridge.scenario_mix import ScenarioMix, merge_specs
@@ -96,6 +96,9 @@ class MixedRoster:
         self._rosters = tuple(rosters)
         self._arrays = arrays
         self._draw = ScenarioDraw(mix, arrays.num_envs, first_env)
+        self._rows = [
+            PlayedRows(arrays, roster.arrays, self._draw.playing, index) for index, roster in enumerate(rosters)
+        ]
 
     @property
     def spec(self) -> WorldSpec:
@@ -134,26 +137,26 @@ class MixedRoster:
             raise CallOrderError("MixedRoster.reset: expected a seed at the first reset, got none. Pass seed=...")
         self._arrays.episode[:] = self._draw.episode
         clear_outcomes(self._arrays, envs)
-        self._copy_views(envs)
+        self._fetch_views()
 
     def step(self) -> None:
         """See :meth:`bridge.roster.Roster.step`."""
         if not self._draw.are_seeded():
             raise CallOrderError("MixedRoster.step: expected a reset before the first step, got none. Call reset.")
         for index, roster in enumerate(self._rosters):
-            plays = np.flatnonzero(self._draw.playing == index)
-            if plays.size:
-                hand_over_actions(self._arrays, roster.arrays, plays)
-                take_first_choices(self._spec, roster.arrays, np.flatnonzero(self._draw.playing != index))
+            idle = np.flatnonzero(self._draw.playing != index)
+            if idle.size < self._arrays.num_envs:
+                self._rows[index].hand_over_actions()
+                take_first_choices(self._spec, roster.arrays, idle)
                 roster.step()
-                copy_outcomes(self._arrays, roster.arrays, plays)
+                self._rows[index].fetch_outcomes()
         over = np.flatnonzero(self._arrays.episode_over)
         if over.size:
             self._arrays.final_scenario[over] = self._draw.playing[over]
             # Where the scenario stays the same its roster has begun the next episode already.
             self._swap_in(self._draw.next_episode(over))
         self._arrays.episode[:] = self._draw.episode
-        self._copy_views(np.arange(self._arrays.num_envs))
+        self._fetch_views()
 
     def close(self) -> None:
         """Close every scenario's environments; may be called twice."""
@@ -170,8 +173,6 @@ class MixedRoster:
         mask[envs] = True
         return mask
 
-    def _copy_views(self, envs: NDArray[np.int64]) -> None:
-        for index, roster in enumerate(self._rosters):
-            mine = envs[self._draw.playing[envs] == index]
-            if mine.size:
-                copy_views(self._arrays, roster.arrays, mine)
+    def _fetch_views(self) -> None:
+        for rows in self._rows:
+            rows.fetch_views()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bridge.errors import CallOrderError
 from bridge.roster import RosterArrays
-from bridge.roster_rows import clear_outcomes, copy_outcomes, copy_views, hand_over_actions
+from bridge.roster_rows import PlayedRows, clear_outcomes
 from bridge.specs import WorldSpec
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.layout import Layout
@@ -63,6 +63,10 @@ class VariantRoster:
         self._seeds = np.zeros(num_envs, np.uint64)
         self._started = np.zeros(num_envs, np.bool_)
         self._playing = np.zeros(num_envs, np.int64)
+        self._rows = [
+            PlayedRows(self._arrays, simulator.arrays, self._playing, number)
+            for number, simulator in enumerate(self._simulators)
+        ]
 
     @property
     def spec(self) -> WorldSpec:
@@ -98,20 +102,20 @@ class VariantRoster:
         self._draw(envs)
         self._begin(envs)
         clear_outcomes(self._arrays, envs)
-        self._copy_views(envs)
+        self._fetch_views()
 
     def step(self) -> None:
         """See :meth:`bridge.roster.Roster.step`."""
         if not self._started.all():
             raise CallOrderError("VariantRoster.step: expected a reset before the first step, got none. Call reset.")
         for number, simulator in enumerate(self._simulators):
-            plays = np.flatnonzero(self._playing == number)
-            if plays.size:
-                hand_over_actions(self._arrays, simulator.arrays, plays)
+            idle = self._playing != number
+            if not idle.all():
+                self._rows[number].hand_over_actions()
                 simulator.step()
-                copy_outcomes(self._arrays, simulator.arrays, plays)
+                self._rows[number].fetch_outcomes()
                 # Empty floors have episodes, too, and each begins with a full one.
-                _empty(simulator, simulator.arrays.episode_over & (self._playing != number))
+                _empty(simulator, simulator.arrays.episode_over & idle)
         over = np.flatnonzero(self._arrays.episode_over)
         if over.size:
             before = self._playing[over].copy()
@@ -119,7 +123,7 @@ class VariantRoster:
             self._draw(over)
             # Where the variant stays the same its simulator has begun the next episode already.
             self._begin(over[before != self._playing[over]])
-        self._copy_views(np.arange(len(self._envs)))
+        self._fetch_views()
 
     def close(self) -> None:
         """Refuse further calls; may be called twice."""
@@ -147,11 +151,9 @@ class VariantRoster:
         mask[envs] = True
         return mask
 
-    def _copy_views(self, envs: Rows) -> None:
-        for number, simulator in enumerate(self._simulators):
-            mine = envs[self._playing[envs] == number]
-            if mine.size:
-                copy_views(self._arrays, simulator.arrays, mine)
+    def _fetch_views(self) -> None:
+        for rows in self._rows:
+            rows.fetch_views()
 
 
 def simulator_of(roster: WarehouseSimulator | VariantRoster, env: int) -> WarehouseSimulator:

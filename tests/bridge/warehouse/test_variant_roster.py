@@ -10,13 +10,11 @@ import pytest
 
 from bridge.adapters.warehouse import WarehouseWorld
 from bridge.episodes import run_episodes
-from bridge.errors import AgvBridgeError, CallOrderError
+from bridge.errors import CallOrderError
 from bridge.planners import throughput_bound
 from bridge.policy import RandomPolicy
 from bridge.replay import record_episode
 from bridge.roster import RosterArrays
-from bridge.unity.player.options import PlayerOptions
-from bridge.unity.player.scene import Scene
 from bridge.warehouse.config import ContactConfig, RoleConfig, WarehouseConfig
 from bridge.warehouse.config_randomisation import LayoutVariationConfig, RandomisationConfig
 from bridge.warehouse.layout_variation import layout_variants
@@ -228,15 +226,6 @@ def test_recordings_show_the_variant_that_was_played(make_warehouse: Any, tmp_pa
     assert len(set(layouts)) > 1
     record_gif(world.roster(1), policy, tmp_path / "fleet.gif", seed=0, max_steps=3)
     assert (tmp_path / "fleet.gif").read_bytes()[:4] == b"GIF8"
-
-
-def test_the_player_refuses_options_that_look_into_one_simulator(make_warehouse: Any) -> None:
-    roster = _world(make_warehouse).roster(1)
-    scene = Scene(roster, PlayerOptions(scenario="varied", on_demand=True))
-    with pytest.raises(
-        AgvBridgeError, match=r"player: --on-demand, --visual: expected a scenario .* got one with rand"
-    ):
-        scene.requests(roster.spec.roles[0])
 
 
 def test_parallel_env_draws_the_variant_of_each_episode(make_warehouse: Any) -> None:
