@@ -6,14 +6,16 @@
 # Each Python gets a virtual environment in a temporary folder, or in $ENVIRONMENTS, which is kept and used again,
 # with the tests' output beside them.
 # PYTHON is a version that `python<version>` or pyenv knows, PROTOBUF a version for pip. The tests of the headless
-# player, which need no other protobuf than the link's, are left out unless $TESTS names them. Not part of CI: it
-# downloads about 200 MiB for each Python and takes minutes.
+# player and of the decoder's kernels, which need no other protobuf than the link's, are left out unless $TESTS names
+# them. Not part of CI: it downloads about 200 MiB for each Python and takes two minutes for each pair.
 set -euo pipefail
 
 repository="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 pairs=("$@")
 if [ ${#pairs[@]} -eq 0 ]; then
-    pairs=(3.11:4.25.8 3.11:5.29.5 3.11:6.33.0 3.11:7.36.2 3.12:7.36.2 3.13:7.36.2)
+    for python_version in 3.11 3.12 3.13; do
+        pairs+=("$python_version":{4.25.8,5.29.5,6.33.0,7.36.2})
+    done
 fi
 
 folder="$(mktemp -d -t agv-bridge-matrix-XXXXXX)"
