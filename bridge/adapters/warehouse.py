@@ -89,16 +89,14 @@ class WarehouseWorld:
 
     @property
     def planners(self) -> dict[str, PolicyFactory]:
-        """PIBT where robots move from cell to cell; without pickers and on well-formed floors token passing, too."""
+        """PIBT where robots move from cell to cell; token passing where it is sure to finish, too."""
         if self._config.drive.kind == "grid_heading":
             return {"pibt": _pibt_heading}
         if self._config.drive.kind != "grid":
             return {}
-        from bridge.planners.well_formed import well_formed_faults
+        from bridge.planners.token_passing import token_passing_faults
 
-        num_robots = self._config.num_robots
-        ill_formed = any(well_formed_faults(layout, num_robots) for layout in self._layouts)
-        if ill_formed or self._config.has_pickers:
+        if any(token_passing_faults(self._config, layout) for layout in self._layouts):
             return {"pibt": _pibt}
         return {"pibt": _pibt, "token_passing": _token_passing}
 

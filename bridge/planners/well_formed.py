@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bridge.jit import kernel
 from bridge.warehouse.floor import make_moves
 from bridge.warehouse.layout import Layout
 
@@ -13,19 +14,35 @@ __all__ = ["well_formed_faults"]
 _LISTED = 5
 
 
-def well_formed_faults(layout: Layout, num_robots: int) -> list[str]:
+def well_formed_faults(layout: Layout, num_robots: int, *, charges: bool = False) -> list[str]:
     """Why a warehouse is not well-formed; empty if it is.
 
-    Endpoints are pick-ups, deliveries and parking places. It is well-formed if there is a parking place
-    for every robot, and between any two endpoints a path that crosses no other endpoint.
+    Endpoints are pick-ups, deliveries, parking places, and chargers that robots use (``charges``). It is well-formed
+    if there is a parking place for every robot, and from any endpoint to any other one a path that crosses no third.
     """
     faults = []
     if len(layout.parking) < num_robots:
         faults.append(f"expected a parking place for each of {num_robots} robots, got {len(layout.parking)}")
-    stations = np.concatenate([layout.pickups, layout.deliveries, layout.parking])
-    endpoints = np.unique(stations)
+    places = (layout.pickups, layout.deliveries, layout.parking, *((layout.chargers,) if charges else ()))
+    endpoints = np.unique(np.concatenate(places))
     moves = make_moves(layout)
-    around = _components_around(moves, layout.blocked.ravel(), endpoints)
+    if layout.exits is None:
+        enclosed = _enclosed_both_ways(moves, layout.blocked.ravel(), endpoints)
+    else:
+        enclosed = _enclosed_one_way(moves, endpoints)
+    if len(enclosed):
+        named = [divmod(int(cell), layout.width) for cell in enclosed]
+        words = ", ".join(f"row {row}, column {column}" for row, column in named[:_LISTED])
+        more = f" and {len(named) - _LISTED} more" if len(named) > _LISTED else ""
+        faults.append(f"expected a way between every two endpoints that crosses no third, got none for {words}{more}")
+    return faults
+
+
+def _enclosed_both_ways(
+    moves: NDArray[np.int32], blocked: NDArray[np.bool_], endpoints: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Endpoints without a way to some other one, where every way can be driven back."""
+    around = _components_around(moves, blocked, endpoints)
     largest = max(set().union(*around), key=lambda part: sum(part in parts for parts in around), default=-1)
     # An endpoint that touches the part of the floor that most others touch reaches all of those.
     suspects = [index for index, parts in enumerate(around) if largest not in parts]
@@ -38,12 +55,47 @@ def well_formed_faults(layout: Layout, num_robots: int) -> list[str]:
             if other != index
         )
     ]
-    if enclosed:
-        places = [divmod(int(endpoints[index]), layout.width) for index in enclosed]
-        words = ", ".join(f"row {row}, column {column}" for row, column in places[:_LISTED])
-        more = f" and {len(places) - _LISTED} more" if len(places) > _LISTED else ""
-        faults.append(f"expected a way between every two endpoints that crosses no third, got none for {words}{more}")
-    return faults
+    found: NDArray[np.int32] = endpoints[np.array(enclosed, np.int64)]
+    return found
+
+
+def _enclosed_one_way(moves: NDArray[np.int32], endpoints: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Endpoints from, or to, which most ways are missing, where some ways lead one way only."""
+    reached = _reached_from(moves, endpoints)
+    missing = (~reached).sum(axis=1) + (~reached).sum(axis=0)
+    # Of a pair without a way either may be at fault: the one that misses more.
+    found: NDArray[np.int32] = endpoints[(missing > 0) & (missing >= missing.max() / 2)]
+    return found
+
+
+@kernel
+def _reached_from(moves: NDArray[np.int32], endpoints: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """(n, n) bool, from each endpoint which others can be reached without crossing a third."""
+    count = len(endpoints)
+    place = np.full(len(moves), -1, np.int32)
+    for index in range(count):
+        place[endpoints[index]] = index
+    reached = np.zeros((count, count), np.bool_)
+    seen = np.full(len(moves), -1, np.int32)
+    queue = np.empty(len(moves), np.int32)
+    for index in range(count):
+        reached[index, index] = True
+        seen[endpoints[index]] = index
+        queue[0] = endpoints[index]
+        head, tail = 0, 1
+        while head < tail:
+            cell = queue[head]
+            head += 1
+            for move in range(1, 5):
+                other = moves[cell, move]
+                if seen[other] != index:
+                    seen[other] = index
+                    if place[other] >= 0:
+                        reached[index, place[other]] = True
+                    else:
+                        queue[tail] = other
+                        tail += 1
+    return reached
 
 
 def _components_around(

@@ -72,6 +72,11 @@ class RobotsView:
         """(E, N) int32, row of the robot's goal in :attr:`goal_distances`; -1 if it has none."""
         return self._parts.fleet.goal
 
+    @property
+    def delivery_index(self) -> Int32:
+        """(E, N) int32, row of the delivery of the robot's task in :attr:`goal_distances`; -1 if it has no task."""
+        return self._parts.fleet.delivery
+
     @cached_property
     def goal_distances(self) -> Int32:
         """(G, H*W) int32, length in cells of the shortest path from every cell to each goal cell; -1 if none."""

@@ -67,6 +67,11 @@ class WarehouseView(Protocol):
         ...
 
     @property
+    def delivery_index(self) -> NDArray[np.int32]:
+        """(E, N) int32, the same of the delivery of the robot's task; -1 if it has no task."""
+        ...
+
+    @property
     def goal_distances(self) -> NDArray[np.int32]:
         """(G, H*W) int32, length in cells of the shortest path from every cell to each goal cell; -1 if none."""
         ...

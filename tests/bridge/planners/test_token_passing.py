@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,12 @@ from bridge.adapters.warehouse import WarehouseWorld
 from bridge.episodes import run_episodes
 from bridge.errors import SpecMismatchError
 from bridge.fleet_size import with_fleet
-from bridge.planners.token_passing import TokenPassingPolicy
+from bridge.planners.token_passing import TokenPassingPolicy, token_passing_faults
 from bridge.planners.well_formed import well_formed_faults
 from bridge.registry import open_world
 from bridge.scenario import load_scenario
 from bridge.warehouse.config import WarehouseConfig
-from bridge.warehouse.layout import Layout
+from bridge.warehouse.layout import ALL_EXITS, EXIT_LEFT, EXIT_RIGHT, Layout
 from bridge.warehouse.simulator import WarehouseSimulator
 
 
@@ -94,6 +95,126 @@ def test_token_passing_begins_anew_when_an_episode_begins_or_a_battery_is_flat()
     assert (simulator.charge[0] >= 0).all()
 
 
+YARD = ["P.P.P.P.P", ".........", "S..#.#..E", "...#.#...", "S..#.#..E", "........."]
+
+
+def test_token_passing_plans_through_the_pick_up_to_the_delivery() -> None:
+    simulator = _simulator(YARD, 3, tasks={"dispatch": "token", "service": {"pick_s": 3.0, "drop_s": 2.0}})
+    simulator.reset(3)
+    policy = TokenPassingPolicy(simulator)
+    planned = through = 0
+    for _ in range(200):
+        policy.act(simulator.arrays)
+        token, busy = policy._tokens[0], simulator.has_task[0]
+        # Nobody's task ends where that of another robot does.
+        ends = simulator.delivery_index[0][busy]
+        assert len(set(ends.tolist())) == len(ends)
+        empty = busy & ~simulator.loaded[0] & simulator.movable[0]
+        whole = token.planned[empty] == simulator.delivery_index[0][empty]
+        assert (token.passes[empty][whole] == simulator.goal_index[0][empty][whole]).all()
+        planned, through = planned + int(empty.sum()), through + int(whole.sum())
+        simulator.step()
+        assert not simulator.outcome.refused.any()
+    # All but those whose delivery is about to be left.
+    assert planned > 100
+    assert through > 0.8 * planned
+
+
+@pytest.mark.parametrize("dispatch", ["nearest", "fifo", "token"])
+@pytest.mark.parametrize(
+    "section",
+    [
+        {},
+        {"tasks": {"service": {"pick_s": 3.0, "drop_s": 2.0}}},
+        {"tasks": {"service": {"pick_s": 6.0, "drop_s": 3.0, "spread": 0.8}}},
+        {"tasks": {"errands": 3}},
+        {"tasks": {"errands": 2, "service": {"pick_s": 2.0, "drop_s": 2.0}}},
+        {"tasks": {"timeout_s": 6.0}},
+        {"tasks": {"arrival": "poisson", "rate_per_h": 400.0}},
+    ],
+    ids=["plain", "services", "drawn services", "errands", "served errands", "timeouts", "arrivals"],
+)
+def test_token_passing_delivers_without_a_refused_move_with_every_kind_of_work(
+    section: dict[str, Any], dispatch: str
+) -> None:
+    tasks = {"dispatch": dispatch, **section.get("tasks", {})}
+    simulator = _simulator(YARD, 5, 2, tasks=tasks)
+    simulator.reset(6)
+    assert _run(simulator, TokenPassingPolicy(simulator), 300) > 20
+
+
+def test_token_passing_takes_the_shortest_way_through_a_service() -> None:
+    # Four cells there, four back, three steps at the pick-up, two at the delivery: thirteen steps.
+    simulator = _simulator(["S...E", "P...."], 1, tasks={"service": {"pick_s": 3.0, "drop_s": 2.0}})
+    simulator.reset(0)
+    assert _run(simulator, TokenPassingPolicy(simulator), 133) == 10
+
+
+def test_token_passing_leaves_a_station_that_was_faster_than_it_might_have_been() -> None:
+    tasks = {"service": {"pick_s": 20.0, "drop_s": 0.0, "spread": 0.9}}
+    simulator = _simulator(["S...E", "P...."], 1, tasks=tasks)
+    simulator.reset(0)
+    # Eight cells and 20 steps in the mean; 38 at the longest.
+    assert _run(simulator, TokenPassingPolicy(simulator), 2000) > 2000 / 32
+
+
+def test_token_passing_plans_with_the_time_that_slow_zones_take() -> None:
+    rows = ["P.P.P.P.P", ".........", "S.......E", "........."]
+    data: dict[str, Any] = {"layout": {"grid": "\n".join(rows)}, "tasks": {"dispatch": "token"}}
+    data["fleet"] = ({"role": "carrier", "count": 4},)
+    limits = np.full(36, np.nan, np.float32)
+    limits[[4, 13, 22, 31]] = 0.3
+    layout = replace(Layout.from_drawing(rows, 1.0, "test"), speed_limit_mps=limits)
+    simulator = WarehouseSimulator(WarehouseConfig.model_validate(data), layout, 1)
+    simulator.reset(1)
+    policy = TokenPassingPolicy(simulator)
+    anew = 0
+    for step in range(200):
+        before = policy._tokens[0].ends.copy()
+        assert _run(simulator, policy, 1) >= 0
+        # All paths end at once where the token begins anew.
+        anew += step > 0 and bool((policy._tokens[0].ends < before).all())
+    assert anew == 0
+    # A round takes 8 + 8 cells, two of which take three steps more.
+    data["fleet"] = ({"role": "carrier", "count": 1},)
+    alone = WarehouseSimulator(WarehouseConfig.model_validate(data), layout, 1)
+    alone.reset(1)
+    assert _run(alone, TokenPassingPolicy(alone), 223) == 10
+
+
+def test_token_passing_keeps_robots_apart_when_some_stop_for_a_while() -> None:
+    random = {"execution_delays": {"probability": 0.02, "min_steps": 2, "max_steps": 15}}
+    simulator = _simulator(YARD, 5, 2, randomisation=random)
+    simulator.reset(6)
+    assert _run(simulator, TokenPassingPolicy(simulator), 300) > 20
+
+
+def test_token_passing_drives_one_way_aisles() -> None:
+    rows = ["P.P.P.P", ".......", "S.###.E", ".......", "......."]
+    layout = Layout.from_drawing(rows, 1.0, "test")
+    exits = np.full((5, 7), ALL_EXITS, np.uint8)
+    # Row 1 leads to the right, row 3 to the left.
+    exits[1] &= ~np.uint8(EXIT_LEFT)
+    exits[3] &= ~np.uint8(EXIT_RIGHT)
+    layout = replace(layout, exits=exits.ravel())
+    data = {"layout": {"grid": "\n".join(rows)}, "fleet": ({"role": "carrier", "count": 3},)}
+    simulator = WarehouseSimulator(WarehouseConfig.model_validate(data), layout, 1)
+    simulator.reset(2)
+    assert _run(simulator, TokenPassingPolicy(simulator), 300) > 30
+
+
+def test_token_passing_goes_to_chargers() -> None:
+    battery = {"initial_min": 0.25, "initial_max": 0.6, "time_factor": 200.0, "charging": {"below": 0.3, "until": 0.5}}
+    fleet = ({"role": "carrier", "count": 4, "battery": battery},)
+    rows = ["P.P.P.P.P", ".........", "S..#.#..E", "C..#.#..C", ".........", "S..#.#..E", "........."]
+    simulator = _simulator(rows, 4, fleet=fleet, episode_steps=300)
+    simulator.reset(2)
+    assert _run(simulator, TokenPassingPolicy(simulator), 300) > 10
+    metrics = dict(zip(simulator.spec.metric_names, simulator.arrays.metrics[0], strict=True))
+    assert metrics["charging_share"] > 0
+    assert metrics["stranded"] == 0
+
+
 def test_token_passing_refuses_what_it_cannot_promise() -> None:
     rows = ["P...S", "E...."]
     with pytest.raises(SpecMismatchError, match=r"a parking place for each of 2 robots, got 1\. .*or use PIBT\."):
@@ -101,6 +222,13 @@ def test_token_passing_refuses_what_it_cannot_promise() -> None:
     TokenPassingPolicy(_simulator(rows, 2), require_well_formed=False)
     with pytest.raises(SpecMismatchError, match=r"TokenPassingPolicy: expected drive 'grid', got 'differential'"):
         TokenPassingPolicy(_simulator(rows, 1, drive={"kind": "differential"}))
+    late = {"max_action_delay_steps": 2}
+    with pytest.raises(SpecMismatchError, match=r"carried out at once, got max_action_delay_steps 2\. Use PIBT"):
+        TokenPassingPolicy(_simulator(rows, 1, randomisation=late), require_well_formed=False)
+    roles = ({"role": "carrier", "count": 1}, {"role": "picker", "count": 1, "job": "pick"})
+    config = WarehouseConfig.model_validate({"layout": {"grid": "\n".join(YARD)}, "fleet": roles})
+    faults = token_passing_faults(config, Layout.from_drawing(YARD, 1.0, "test"))
+    assert faults == ["expected robots that work alone, got pickers"]
 
 
 def test_planners_of_a_world_hold_token_passing_only_where_it_is_sure_to_finish() -> None:
@@ -127,3 +255,17 @@ def test_well_formed_faults_name_enclosed_endpoints(rows: list[str], robots: int
     else:
         assert len(faults) == 1
         assert fault in faults[0]
+
+
+def test_well_formed_faults_look_at_chargers_and_at_one_way_cells() -> None:
+    rows = ["P.....E", "#.###.#", "#SCS..#"]
+    layout = Layout.from_drawing(rows, 1.0, "test")
+    assert well_formed_faults(layout, 1) == []
+    assert "row 2, column 2" in str(well_formed_faults(layout, 1, charges=True))
+    # A ring that leads round one way: no way back past the delivery.
+    ring = Layout.from_drawing(["S..", "P#E", "..."], 1.0, "test")
+    assert well_formed_faults(ring, 1) == []
+    exits = np.full(9, ALL_EXITS, np.uint8).reshape(3, 3)
+    exits[0] &= ~np.uint8(EXIT_LEFT)
+    exits[2] &= ~np.uint8(EXIT_RIGHT)
+    assert len(well_formed_faults(replace(ring, exits=exits.ravel()), 1)) == 1
