@@ -4,7 +4,8 @@ Robots of a role with ``job: pick`` carry nothing. A carrier that has come to it
 pick-up is served there only while a picker stands beside it: in a cell that
 shares a side with the station's (or, where robots may overlap, in the station's
 own). One picker helps one carrier at a time; where service takes time, it is held
-like the carrier until the load has been taken.
+like the carrier until the load has been taken. Until the picker has come, the
+carrier has the right of way over nobody, as any robot that has reached its goal.
 
 Who is sent where is up to ``picker_calls``.
 """
@@ -133,7 +134,7 @@ def find_helpers(
 
     Args:
         floor: The floor plan.
-        fleet: ``in_service`` is written if stations take no time.
+        fleet: ``in_service`` is written if stations take no time, ``waiting`` of carriers at their pick-up.
         pose: Where robots are.
         outcome: Of the motion.
         rules: Who is a picker.
@@ -158,6 +159,8 @@ def find_helpers(
                 if helper[robot] < 0:
                     helper[robot] = _find_helper(floor, fleet, pose, outcome, rules, state, env, robot)
                 ready[env, robot] = helper[robot] >= 0
+                # Who has arrived gives way: otherwise a queue of them shuts everybody in, their picker with them.
+                fleet.waiting[env, robot] = 0
                 state.sums[env, WAITED] += helper[robot] < 0
             if not rules.takes_time:
                 fleet.in_service[env, robot] = not ready[env, robot]

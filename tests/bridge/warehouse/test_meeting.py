@@ -231,6 +231,33 @@ def test_a_picker_has_the_right_of_way_once_its_carrier_stands_at_the_station(ma
     assert simulator.priority[0].argmax() == 2
 
 
+def test_a_carrier_that_waits_for_its_picker_gives_way_and_lets_others_through(make_warehouse: Any) -> None:
+    """The pick-up lies in a lane that everybody has to pass, and the only picker has an empty battery."""
+    floor = """
+        P.P####P.P
+        ....S....E
+        S.P####P.P
+    """
+    transports = (
+        TransportConfig(pickups=((1, 4),), delivery=(1, 9)),
+        TransportConfig(pickups=((2, 0),), delivery=(1, 9)),
+    )
+    tasks = TaskConfig(arrival="list", transports=transports)
+    fleet = _fleet(2, 1, battery=BatteryConfig(initial_min=0.0, initial_max=0.0))
+    simulator = _make(make_warehouse, floor, fleet=fleet, tasks=tasks)
+    # The picker stands beside the pick-up of the second carrier, and can help it there alone.
+    _put(simulator, (1, 4), (2, 0), (1, 0))
+    simulator._parts.fleet.charge[0, 2] = 1e-3
+    policy = PibtPolicy(simulator)
+    delivered = np.zeros(2, bool)
+    for _ in range(40):
+        policy.act(simulator.arrays)
+        simulator.arrays.roles["picker"].discrete_actions[:] = STAY
+        simulator.step()
+        delivered |= simulator.outcome.served[0, :2] == DELIVERED
+    assert delivered.tolist() == [False, True]
+
+
 def test_services_begin_with_the_picker_and_hold_it_until_the_load_is_taken(make_warehouse: Any) -> None:
     service = ServiceConfig(pick_s=3, drop_s=1)
     simulator = _make(make_warehouse, LINE, tasks=TaskConfig(service=service))
