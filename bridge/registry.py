@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from pettingzoo import ParallelEnv
 from pydantic import BaseModel
@@ -24,7 +24,7 @@ from bridge.specs import WorldSpec
 if TYPE_CHECKING:
     from bridge.scenario import Scenario
 
-__all__ = ["World", "WorldKind", "open_world", "world_kind", "world_kinds"]
+__all__ = ["AskedOnce", "World", "WorldKind", "open_world", "world_kind", "world_kinds"]
 
 
 class WorldKind(NamedTuple):
@@ -88,6 +88,19 @@ class World(Protocol):
 
     def parallel_env(self, render_mode: str | None = None) -> ParallelEnv[str, Any, Any]:
         """One environment behind PettingZoo's parallel API."""
+        ...
+
+
+@runtime_checkable
+class AskedOnce(Protocol):
+    """A world that may be there only once, so that only one process can ask it what it looks like."""
+
+    def require_described(self) -> None:
+        """Raise unless other processes can open the world, too, without asking it.
+
+        Raises:
+            SpecMismatchError: Says what describes it.
+        """
         ...
 
 

@@ -9,7 +9,6 @@ are imported only then.
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import sys
 from collections.abc import Sequence
 from copy import copy
@@ -88,7 +87,6 @@ class UnityWorld:
         roster that wants one with as many areas, for as long as this object lives.
 
         Raises:
-            SpecMismatchError: This is a worker process, and somebody else starts the players.
             UnityPlayerDiedError: The player cannot be started, or ended before it told.
             UnityTimeoutError: It did not connect or answer in time.
             UnityProtocolError: It broke the protocol.
@@ -96,6 +94,14 @@ class UnityWorld:
         if self._spec is None:
             self._spec = self._ask(1 if self._config.is_launched else self._config.areas or 1)
         return self._spec
+
+    def require_described(self) -> None:
+        """Raise if only the process that asks the player can go on with it; see :class:`bridge.registry.AskedOnce`."""
+        if self._scenario is None and not self._config.is_launched:
+            raise SpecMismatchError(
+                f"unity.scenario: expected a scenario with player {self._config.player!r} where worker processes play, "
+                "got none. Name the warehouse whose observations and fleet the player has, or train with num_workers 0."
+            )
 
     def roster(self, num_envs: int, *, first_env: int = 0, arrays: RosterArrays | None = None) -> Roster:
         """Players with ``num_envs`` training areas together; see :meth:`bridge.registry.World.roster`.
@@ -179,11 +185,6 @@ class UnityWorld:
         from bridge.unity.probe import ask_player, keep_asked, take_asked
 
         is_launched = self._config.is_launched
-        if not is_launched and multiprocessing.parent_process() is not None:
-            raise SpecMismatchError(
-                f"unity.scenario: expected a scenario with player {self._config.player!r} where worker processes play, "
-                "got none. Name the warehouse whose observations and fleet the player has, or train with num_workers 0."
-            )
         terms = self._terms(0, num_areas, self._config.state_size or 0)
         asked = None if is_launched else take_asked(terms)
         if asked is None:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from bridge import errors
 from bridge.errors import AgvBridgeError, SpecMismatchError, WorkerDiedError, WorkerTimeoutError
 from bridge.mixed_roster import open_scenarios
+from bridge.registry import AskedOnce
 from bridge.roster import RosterArrays, array_shapes
 from bridge.scenario import Scenario
 from bridge.scenario_mix import ScenarioMix
@@ -66,8 +67,8 @@ class AsyncVectorEnv:
                 kernels may be compiled.
 
         Raises:
-            SpecMismatchError: There is not at least one environment per worker, or one policy could not
-                drive all scenarios of a mix.
+            SpecMismatchError: There is not at least one environment per worker, one policy could not
+                drive all scenarios of a mix, or only one process can know what the world looks like.
             ScenarioError: As :func:`bridge.registry.open_world`.
             MissingExtraError: As :func:`bridge.registry.open_world`.
             WorkerDiedError: A worker ended or raised while starting.
@@ -79,7 +80,10 @@ class AsyncVectorEnv:
                 f"num_envs={num_envs}. Lower num_workers."
             )
         self._scenario = scenario
-        self._spec = open_scenarios(scenario).spec
+        world = open_scenarios(scenario)
+        if isinstance(world, AskedOnce):
+            world.require_described()
+        self._spec = world.spec
         self._num_envs = num_envs
         self._step_timeout_s = step_timeout_s
         shapes = array_shapes(self._spec, num_envs)
