@@ -296,10 +296,11 @@ def _turned(angle: float) -> tuple[float, float]:
     """Cosine and sine of an angle, by their series where it is small, as that of a physics step is."""
     if abs(angle) > 0.25:
         return np.cos(angle), np.sin(angle)
+    # Factors instead of divisors, by which the compiler may not replace them.
     s = angle * angle
-    cos = 1.0 - s / 2.0 * (1.0 - s / 12.0 * (1.0 - s / 30.0 * (1.0 - s / 56.0 * (1.0 - s / 90.0))))
-    sin = angle * (1.0 - s / 6.0 * (1.0 - s / 20.0 * (1.0 - s / 42.0 * (1.0 - s / 72.0 * (1.0 - s / 110.0)))))
-    return cos, sin
+    cos = 1.0 - s * (0.5 - s * ((1 / 24) - s * ((1 / 720) - s * ((1 / 40320) - s * (1 / 3628800)))))
+    sin = 1.0 - s * ((1 / 6) - s * ((1 / 120) - s * ((1 / 5040) - s * ((1 / 362880) - s * (1 / 39916800)))))
+    return cos, angle * sin
 
 
 @kernel_part

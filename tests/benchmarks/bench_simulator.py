@@ -31,7 +31,7 @@ BATCH_ROBOTS = 512
 
 VECTOR = "[{block: self}, {block: target}, {block: path}, {block: neighbours}]"
 WINDOW = "[{block: self}, {block: target}, {block: path}, {block: window, radius: 5}]"
-LIDAR = "[{block: self}, {block: target}, {block: lidar}, {block: neighbours}]"
+LIDAR = "[{block: self}, {block: target}, {block: path}, {block: lidar}]"
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ def scenarios(folder: Path) -> dict[str, Path]:
 
 
 def large_warehouse(drive: str, observation: str) -> str:
-    """A hall of 33 x 46 cells with 40 racks."""
+    """A hall of 33 x 46 cells with 40 racks; robots start anywhere, as in the other simulators."""
     height, width = 33, 46
     cells = [["."] * width for _ in range(height)]
     for row in range(3, 29, 6):
@@ -86,7 +86,8 @@ def large_warehouse(drive: str, observation: str) -> str:
         "schema: 1\nworld: warehouse\nwarehouse:\n"
         f"  layout:\n    cell_size_m: 2.0\n    grid: |\n{grid}\n"
         f"  fleet: [{{role: carrier, count: {PEER_ROBOTS}}}]\n"
-        f"  drive: {drive}\n  tasks: {{open: {PEER_ROBOTS}}}\n  observation: {observation}\n"
+        f"  drive: {drive}\n  tasks: {{open: {PEER_ROBOTS}}}\n"
+        f"  randomisation: {{start: anywhere}}\n  observation: {observation}\n"
     )
 
 
