@@ -15,12 +15,12 @@ The order in a step: drain (``battery``), service, then :func:`charge_robots`,
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel_part, lean_kernel
+from bridge.jit import bind, kernel_part, lean_kernel
 from bridge.specs import MetricSpec
 from bridge.warehouse.arrival import has_arrived
 from bridge.warehouse.config import WarehouseConfig
@@ -132,10 +132,12 @@ class Charging(Feature):
         self._parts = parts
         self._rules = make_charge_rules(parts.config, parts.step_s)
         self._state = make_charge_state(*parts.fleet.cell.shape)
-        self._all = np.ones(len(parts.steps), np.bool_)
         self._self_at = parts.column("self", "charging")
         self._target_at = parts.column("target", "to_charger")
         self._parking_at = parts.column("target", "to_parking")
+        state = (parts.floor, parts.fleet, parts.pose, parts.outcome, parts.pool, parts.traits)
+        self._charge = bind(charge_robots, *state, self._rules, self._state, parts.radius_m)
+        self._send_all = bind(send_to_chargers, *self._send_arguments(np.ones(len(parts.steps), np.bool_)))
 
     def begin(self, envs: Bool) -> None:
         """See :class:`Feature`."""
@@ -144,20 +146,16 @@ class Charging(Feature):
         self._state.charging[envs] = False
         self._state.empty[envs] = False
         self.clear_figures(envs)
-        self._send(envs)
+        send_to_chargers(*self._send_arguments(envs))
 
     def after_service(self) -> None:
         """See :class:`Feature`."""
-        parts = self._parts
-        charge_robots(
-            parts.floor, parts.fleet, parts.pose, parts.outcome, parts.pool, parts.traits, self._rules, self._state,
-            parts.radius_m,
-        )  # fmt: skip
-        self._send(self._all)
+        self._charge()
+        self._send_all()
 
-    def _send(self, envs: Bool) -> None:
+    def _send_arguments(self, envs: Bool) -> tuple[Any, ...]:
         parts = self._parts
-        send_to_chargers(parts.floor, parts.fleet, parts.pool, self._rules, self._state, parts.steps, envs)
+        return parts.floor, parts.fleet, parts.pool, self._rules, self._state, parts.steps, envs
 
     def observe(self, first: int, envs: Bool, observations: NDArray[np.float32]) -> None:
         """See :class:`Feature`."""

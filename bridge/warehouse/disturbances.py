@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel_part, lean_kernel
+from bridge.jit import bind, kernel_part, lean_kernel
 from bridge.warehouse.config import DifferentialDriveConfig
 from bridge.warehouse.config_randomisation import ExecutionDelayConfig
 from bridge.warehouse.feature import HELD_DELAYED, Feature, Parts
@@ -61,9 +62,12 @@ class LateActions(Feature):
         shape = parts.moves.shape
         self._delay: Int32 = np.zeros(shape, np.int32)
         self._max_steps = max_steps
-        self._turning = isinstance(parts.config.drive, DifferentialDriveConfig)
         self._moves = np.zeros((max_steps + 1, *shape), np.int32)
         self._commands = np.zeros((max_steps + 1, *parts.commands.shape), np.float32)
+        if isinstance(parts.config.drive, DifferentialDriveConfig):
+            self._swap = bind(_swap_commands, parts.commands, self._commands, self._delay, parts.steps)
+        else:
+            self._swap = bind(_swap_moves, parts.moves, self._moves, self._delay, parts.steps)
 
     @property
     def delay(self) -> Int32:
@@ -81,11 +85,7 @@ class LateActions(Feature):
 
     def before_motion(self) -> None:
         """Put the actions that are due in the place of those that were taken."""
-        steps, delay = self._parts.steps, self._delay
-        if self._turning:
-            _swap_commands(self._parts.commands, self._commands, delay, steps)
-        else:
-            _swap_moves(self._parts.moves, self._moves, delay, steps)
+        self._swap()
 
 
 @lean_kernel
@@ -159,6 +159,7 @@ class ExecutionDelays(Feature):
         self._left = np.zeros(parts.moves.shape, np.int32)
         bernoulli = config.events == "bernoulli"
         self._chance = config.probability if bernoulli else 1.0 - math.exp(-config.probability)
+        self._draw_all = bind(hold_delayed_robots, *self._draw_arguments(np.ones(len(self._left), np.bool_)))
 
     @property
     def left(self) -> Int32:
@@ -168,26 +169,17 @@ class ExecutionDelays(Feature):
     def begin(self, envs: Bool) -> None:
         """Nobody is delayed; the first delays may begin at once."""
         self._left[envs] = 0
-        self._draw(envs)
+        hold_delayed_robots(*self._draw_arguments(envs))
 
     def after_service(self) -> None:
         """Count down and begin delays that show in the next step."""
-        self._draw(np.ones(len(self._left), np.bool_))
+        self._draw_all()
 
-    def _draw(self, envs: Bool) -> None:
-        keys, config = self._parts.keys, self._config
-        hold_delayed_robots(
-            self._parts.fleet,
-            self._left,
-            float(self._chance),
-            config.min_steps,
-            config.max_steps,
-            config.duration == "gaussian",
-            keys[Purpose.EXECUTION_DELAY],
-            keys[Purpose.EXECUTION_DURATION],
-            self._parts.steps,
-            envs,
-        )
+    def _draw_arguments(self, envs: Bool) -> tuple[Any, ...]:
+        parts, config = self._parts, self._config
+        bounds = (float(self._chance), config.min_steps, config.max_steps, config.duration == "gaussian")
+        keys = (parts.keys[Purpose.EXECUTION_DELAY], parts.keys[Purpose.EXECUTION_DURATION])
+        return parts.fleet, self._left, *bounds, *keys, parts.steps, envs
 
 
 @lean_kernel

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import bind, lean_kernel
 from bridge.warehouse.feature import Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome
 from bridge.warehouse.floor import Floor
@@ -26,8 +26,9 @@ class Errands(Feature):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._listed = listed_pickups(parts.config.tasks, parts.layout)
-        self._errands = parts.config.tasks.errands
+        listed, errands = listed_pickups(parts.config.tasks, parts.layout), parts.config.tasks.errands
+        keys = parts.keys[Purpose.ERRAND]
+        self._run = bind(run_errands, parts.floor, parts.fleet, parts.outcome, listed, errands, keys)
 
     def begin(self, envs: NDArray[np.bool_]) -> None:
         """See :class:`Feature`."""
@@ -35,9 +36,7 @@ class Errands(Feature):
 
     def after_service(self) -> None:
         """See :class:`Feature`."""
-        parts = self._parts
-        keys = parts.keys[Purpose.ERRAND]
-        run_errands(parts.floor, parts.fleet, parts.outcome, self._listed, self._errands, keys)
+        self._run()
 
 
 @lean_kernel

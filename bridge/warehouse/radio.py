@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bridge.jit import bind
 from bridge.roster import RoleArrays
 from bridge.specs import MetricSpec, RoleSpec, WorldSpec
 from bridge.warehouse.buckets import make_buckets, sort_robots
@@ -123,8 +124,10 @@ class Radio:
         got = values.continuous_actions[env, slot, at : at + size].tolist()
         return f"{where}: expected {size} values in [-1, 1], got {got}. Clip or squash the policy's output."
 
-    def exchange(self, fleet: Fleet, pose: Pose, outcome: Outcome, keys: NDArray[np.uint64], steps: Int32) -> None:
-        """Let messages arrive after the motion of a step.
+    def bind_exchange(
+        self, fleet: Fleet, pose: Pose, outcome: Outcome, keys: NDArray[np.uint64], steps: Int32
+    ) -> list[Callable[[], None]]:
+        """Calls that let messages arrive after the motion of a step.
 
         Args:
             fleet: Who is on the floor.
@@ -133,13 +136,23 @@ class Radio:
             keys: (purpose, E) uint64, all streams.
             steps: (E,) int32, steps since the start of the episode, with this one.
         """
-        sort_robots(pose, fleet.alive, self._all, self._buckets)
         streams = MessageKeys(keys[Purpose.MESSAGE_LOSS], keys[Purpose.MESSAGE_LATENCY], keys[Purpose.MESSAGE_BURST])
-        exchange(self._floor, fleet, pose, outcome, self._buckets, self._channel, streams, steps, self._inbox)
+        state = (self._floor, fleet, pose, outcome)
+        return [
+            bind(sort_robots, pose, fleet.alive, self._all, self._buckets),
+            bind(exchange, *state, self._buckets, self._channel, streams, steps, self._inbox),
+        ]
 
     def observe(self, alive: Bool, steps: Int32, first: int, envs: Bool, observations: Float32) -> None:
         """Write the block ``messages`` of one role; arguments as in ``messages.observe_messages``."""
         observe_messages(self._inbox, alive, self._channel.hold, steps, self._at, first, envs, observations)
+
+    def bind_observe(
+        self, alive: Bool, steps: Int32, first: int, envs: Bool, observations: Float32
+    ) -> Callable[[], None]:
+        """:meth:`observe` with these very arrays."""
+        hold, at = self._channel.hold, self._at
+        return bind(observe_messages, self._inbox, alive, hold, steps, at, first, envs, observations)
 
     def clear(self, envs: Bool) -> None:
         """Start an episode in the environments of ``envs``: (E,) bool."""

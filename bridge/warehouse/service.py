@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel_part, lean_kernel
+from bridge.jit import bind, kernel_part, lean_kernel
 from bridge.specs import MetricSpec
 from bridge.warehouse.arrival import has_arrived
 from bridge.warehouse.config import ServiceConfig
@@ -132,6 +132,8 @@ class Service(Feature):
         num_envs, num_robots = parts.fleet.cell.shape
         self._state = make_service_state(num_envs, num_robots, len(parts.floor.goal_cell))
         self._self_at = parts.column("self", "being_served")
+        state, keys = (parts.floor, parts.fleet, parts.pose, parts.outcome), parts.keys[Purpose.SERVICE]
+        self._run = bind(run_stations, *state, self._times, self._state, keys, parts.steps, parts.radius_m)
 
     @property
     def ready(self) -> Bool:
@@ -150,18 +152,7 @@ class Service(Feature):
 
     def before_service(self) -> None:
         """See :class:`Feature`."""
-        parts = self._parts
-        run_stations(
-            parts.floor,
-            parts.fleet,
-            parts.pose,
-            parts.outcome,
-            self._times,
-            self._state,
-            parts.keys[Purpose.SERVICE],
-            parts.steps,
-            parts.radius_m,
-        )
+        self._run()
 
     def observe(self, first: int, envs: Bool, observations: NDArray[np.float32]) -> None:
         """See :class:`Feature`."""

@@ -193,7 +193,7 @@ class WarehouseSimulator(RobotsView):
         if self._watch.jams is not None:
             cycle.append(self._watch.look)
         if self._radio is not None:
-            cycle.append(partial(self._radio.exchange, fleet, pose, outcome, self._keys, steps))
+            cycle += self._radio.bind_exchange(fleet, pose, outcome, self._keys, steps)
         cycle.append(bind(pay_rewards, floor, fleet, pose, outcome, self._terms, self._rewards))
         cycle.append(bind(add_to_tally, fleet, outcome, self._clock, steps, self._tally))
         return cycle
@@ -214,7 +214,7 @@ class WarehouseSimulator(RobotsView):
         for _, values, slots in self._roles:
             if self._radio is not None:
                 seen = (self._fleet.alive, self._steps, slots.start, envs, values.observations)
-                views.append(partial(self._radio.observe, *seen))
+                views.append(self._radio.bind_observe(*seen))
             views += sensing.bind_observe(slots.start, envs, values.observations)
             views.append(self._bind_show(values, slots.start))
         return [*views, *self._motion.masks, sensing.bind_write_state(self._steps, envs, self._arrays.state)]

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import bind, lean_kernel
 from bridge.specs import MetricSpec
 from bridge.warehouse.feature import OFF_RESTING, Feature, Parts
 from bridge.warehouse.fleet import Fleet, TaskPool
@@ -33,8 +33,9 @@ class Timeouts(Feature):
 
     def __init__(self, parts: Parts, timeout_s: float) -> None:
         self._parts = parts
-        self._steps = max(int(np.ceil(timeout_s / parts.step_s - 1e-9)), 1)
+        steps = max(int(np.ceil(timeout_s / parts.step_s - 1e-9)), 1)
         self._count = np.zeros(len(parts.steps), np.int64)
+        self._take_away = bind(time_out_tasks, parts.fleet, parts.pool, steps, self._count)
 
     def begin(self, envs: Bool) -> None:
         """See :class:`Feature`."""
@@ -43,7 +44,7 @@ class Timeouts(Feature):
 
     def after_service(self) -> None:
         """See :class:`Feature`."""
-        time_out_tasks(self._parts.fleet, self._parts.pool, self._steps, self._count)
+        self._take_away()
 
     def clear_figures(self, envs: Bool) -> None:
         """See :class:`Feature`."""

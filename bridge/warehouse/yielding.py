@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel_part, lean_kernel
+from bridge.jit import bind, kernel_part, lean_kernel
 from bridge.specs import MetricSpec
 from bridge.warehouse.feature import Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, TaskPool
@@ -66,9 +66,10 @@ class Yielding(Feature):
 
     def __init__(self, parts: Parts, idle_yield_s: float) -> None:
         self._parts = parts
-        self._limit = max(int(np.ceil(idle_yield_s / parts.step_s - 1e-9)), 1)
+        limit = max(int(np.ceil(idle_yield_s / parts.step_s - 1e-9)), 1)
         num_envs, num_robots = parts.fleet.cell.shape
         self._state = make_yield_state(num_envs, num_robots, parts.floor.blocked.size)
+        self._send = bind(send_away, parts.floor, parts.fleet, parts.outcome, parts.pool, self._state, limit)
 
     def begin(self, envs: Bool) -> None:
         """See :class:`Feature`."""
@@ -77,8 +78,7 @@ class Yielding(Feature):
 
     def after_service(self) -> None:
         """See :class:`Feature`."""
-        parts = self._parts
-        send_away(parts.floor, parts.fleet, parts.outcome, parts.pool, self._state, self._limit)
+        self._send()
 
     def clear_figures(self, envs: Bool) -> None:
         """See :class:`Feature`."""
