@@ -122,8 +122,8 @@ class UnityWorld:
                 "unity.player: expected one player with 'editor', got several. The Editor plays one scene at a time: "
                 "train with num_workers 0, and with as many environments as the scene has areas."
             )
-        if self._spec is None and not self._config.is_launched and first_env == 0:
-            self._spec = self._ask(sizes[0])
+        if self._spec is None and not self._config.is_launched:
+            self._spec = self._ask(sizes[0], first_env)
         if len(sizes) == 1:
             return self._player(num_envs, first_env, arrays)
         from bridge.unity.players import UnityPlayers
@@ -179,16 +179,16 @@ class UnityWorld:
         name = self._config.player if self._config.player in _NO_BUILDS else Path(self._config.player).stem
         return RosterParallelEnv(self.roster(1), name=f"unity_{name}")
 
-    def _ask(self, num_areas: int) -> WorldSpec:
+    def _ask(self, num_areas: int, first_env: int = 0) -> WorldSpec:
         """Ask a player what it looks like; see :attr:`spec`."""
         from bridge.unity.link import UnityLink
         from bridge.unity.probe import ask_player, keep_asked, take_asked
 
         is_launched = self._config.is_launched
-        terms = self._terms(0, num_areas, self._config.state_size or 0)
+        terms = self._terms(first_env, num_areas, self._config.state_size or 0)
         asked = None if is_launched else take_asked(terms)
         if asked is None:
-            link = UnityLink(self._command(0), terms)
+            link = UnityLink(self._command(first_env), terms)
             try:
                 asked = ask_player(link, self._config.slots)
             finally:

@@ -126,6 +126,18 @@ def test_first_roster_of_another_world_gets_the_player_that_was_asked(
         roster.close()
 
 
+def test_player_is_asked_where_it_connects_when_it_has_not_the_first_environment(
+    tmp_path: Path, live_player: Callable[..., int]
+) -> None:
+    port = live_player([first(1.0), exchange(2.0)])
+    roster = open_world(attached(tmp_path, port - 2)).roster(1, first_env=2)
+    try:
+        roster.reset(seed=1)
+        assert roster.arrays.roles["AGV"].observations[0, 0].tolist() == [2.0]
+    finally:
+        roster.close()
+
+
 def test_player_that_was_asked_quits_when_more_areas_are_wanted(
     tmp_path: Path, live_player: Callable[..., int]
 ) -> None:
