@@ -241,7 +241,7 @@ def _plan(
     beyond = to_goal[ways.goal_cells[via]] + ways.pick_steps if via >= 0 else 0
     if to_goal[start] < 0 or beyond < 0 or (via >= 0 and ways.distance[via, start] < 0):
         return False
-    if holder[target] != _NOBODY and holder[target] != robot:
+    if _is_held(robot, target, holder) or (via >= 0 and _is_held(robot, ways.goal_cells[via], holder)):
         return False
     free_from = _free_from(robot, target, token)
     scratch.searches[0] += 1
@@ -284,9 +284,17 @@ def _plan(
                 continue
             scratch.stamps[following, later % horizon, other] = stamp
             scratch.came[following, later % horizon, other] = code
-            entry = (np.int64(later - now + rest), np.int64(now - later), np.int64(following * num_cells + other))
+            # No path ends before the goal is free.
+            total = max(later + rest, free_from) - now
+            entry = (np.int64(total), np.int64(now - later), np.int64(following * num_cells + other))
             heapq.heappush(heap, entry)
     return False
+
+
+@kernel
+def _is_held(robot: int, cell: int, holder: Int32) -> bool:
+    """Whether the path of another robot ends on a cell."""
+    return bool(holder[cell] != _NOBODY and holder[cell] != robot)
 
 
 @kernel
