@@ -26,8 +26,11 @@ from typing import Any
 PEERS = ("rware", "pogema")
 PEER_ROBOTS = 64
 PEER_TIMEOUT_S = 120.0
-BATCH_ROBOTS = 512
+BATCH_ROBOTS = 1024
 """Robots stepped by one call in the column of many environments."""
+
+HALLS = {16: (15, 26), 64: (33, 46), 256: (63, 96), 1024: (129, 188)}
+"""Rows and columns of the halls for so many robots: 24 cells for each."""
 
 VECTOR = "[{block: self}, {block: target}, {block: path}, {block: neighbours}]"
 WINDOW = "[{block: self}, {block: target}, {block: path}, {block: window, radius: 5}]"
@@ -46,7 +49,7 @@ def main() -> None:
         print(json.dumps(peer_rate(options.peer, options.seconds)))
         return
     print("agent-steps per second of CPU time; median of repeats")
-    print(f"{'world':<32} {'robots':>6} {'floats':>6} {'1 env':>12} {f'{BATCH_ROBOTS} robots':>12}")
+    print(f"{'world':<36} {'robots':>6} {'floats':>6} {'1 env':>12} {f'{BATCH_ROBOTS} robots':>12}")
     with tempfile.TemporaryDirectory() as folder:
         for name, path in scenarios(Path(folder)).items():
             print_simulator(name, path, options.seconds, options.repeats)
@@ -59,34 +62,36 @@ def scenarios(folder: Path) -> dict[str, Path]:
     from bridge.scenario import load_scenario, shipped_scenarios
 
     found = {name: path for name, path in shipped_scenarios().items() if load_scenario(path).world == "warehouse"}
-    for name, drive, observation in (
-        ("64 robots, grid, vector", "{kind: grid}", VECTOR),
-        ("64 robots, grid, 11x11 window", "{kind: grid}", WINDOW),
-        ("64 robots, drive, lidar", "{kind: differential}", LIDAR),
-    ):
+    worlds = [
+        ("64 robots, grid, vector", "{kind: grid}", VECTOR, 64),
+        ("64 robots, grid, 11x11 window", "{kind: grid}", WINDOW, 64),
+        ("64 robots, drive, lidar", "{kind: differential}", LIDAR, 64),
+    ]
+    worlds += [(f"{robots:,} robots, same density, grid", "{kind: grid}", VECTOR, robots) for robots in HALLS]
+    worlds += [(f"{robots:,} robots, same density, drive", "{kind: differential}", LIDAR, robots) for robots in HALLS]
+    for name, drive, observation, robots in worlds:
         found[name] = folder / f"{len(found)}.yaml"
-        found[name].write_text(large_warehouse(drive, observation), encoding="utf-8")
+        found[name].write_text(hall(drive, observation, robots), encoding="utf-8")
     return found
 
 
-def large_warehouse(drive: str, observation: str) -> str:
-    """A hall of 33 x 46 cells with 40 racks; robots start anywhere, as in the other simulators."""
-    height, width = 33, 46
+def hall(drive: str, observation: str, robots: int) -> str:
+    """A hall full of racks, of 33 x 46 cells for 64 robots; they start anywhere, as in the other simulators."""
+    height, width = HALLS[robots]
     cells = [["."] * width for _ in range(height)]
-    for row in range(3, 29, 6):
+    for row in range(3, height - 4, 6):
         cells[row][0] = "E"
-        for column in range(3, 43, 5):
+        for column in range(3, width - 3, 5):
             for k in range(8):
                 cells[row + k // 4][column + k % 4] = "#"
             cells[row + 2][column + 1] = "S"
-    for k in range(PEER_ROBOTS):
-        cells[height - 1 - k // width][k % width] = "P"
+    cells[height - 1][:16] = "P" * 16
     grid = "\n".join("      " + "".join(row) for row in cells)
     return (
         "schema: 1\nworld: warehouse\nwarehouse:\n"
         f"  layout:\n    cell_size_m: 2.0\n    grid: |\n{grid}\n"
-        f"  fleet: [{{role: carrier, count: {PEER_ROBOTS}}}]\n"
-        f"  drive: {drive}\n  tasks: {{open: {PEER_ROBOTS}}}\n"
+        f"  fleet: [{{role: carrier, count: {robots}}}]\n"
+        f"  drive: {drive}\n  tasks: {{open: {robots}}}\n"
         f"  randomisation: {{start: anywhere}}\n  observation: {observation}\n"
     )
 
@@ -103,7 +108,7 @@ def print_simulator(name: str, path: Path, seconds: float, repeats: int) -> None
     for num_envs in (1, max(1, BATCH_ROBOTS // robots)):
         simulator_rate(world, num_envs, 0.05)  # compiled code and caches
         rates.append(statistics.median(simulator_rate(world, num_envs, seconds) for _ in range(repeats)))
-    print(f"{name:<32} {robots:>6} {floats:>6} {rates[0]:>12,.0f} {rates[1]:>12,.0f}", flush=True)
+    print(f"{name:<36} {robots:>6} {floats:>6} {rates[0]:>12,.0f} {rates[1]:>12,.0f}", flush=True)
 
 
 def simulator_rate(world: Any, num_envs: int, seconds: float) -> float:
@@ -137,9 +142,9 @@ def print_peer(peer: str, python: str, seconds: float) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, timeout=PEER_TIMEOUT_S)
     if ended.returncode != 0:
         lines = ended.stderr.strip().splitlines()
-        print(f"{peer:<32} skipped: {lines[-1] if lines else f'exit code {ended.returncode}'}")
+        print(f"{peer:<36} skipped: {lines[-1] if lines else f'exit code {ended.returncode}'}")
         return
-    print(f"{peer:<32} {PEER_ROBOTS:>6} {'':>6} {json.loads(ended.stdout.splitlines()[-1]):>12,.0f}", flush=True)
+    print(f"{peer:<36} {PEER_ROBOTS:>6} {'':>6} {json.loads(ended.stdout.splitlines()[-1]):>12,.0f}", flush=True)
 
 
 def peer_rate(peer: str, seconds: float) -> float:
