@@ -114,7 +114,8 @@ class RoleConfig(Section):
         if (self.length_m is None) != (self.width_m is None):
             given = "length_m" if self.width_m is None else "width_m"
             raise ValueError(f"expected length_m and width_m together, got {given} alone.")
-        if self.length_m is not None and "radius_m" in self.model_fields_set:
+        # Resolved configurations state every default.
+        if self.length_m is not None and self.radius_m != type(self).model_fields["radius_m"].default:
             raise ValueError("expected either radius_m or length_m and width_m, got both.")
         return self
 

@@ -139,6 +139,19 @@ def test_efficiency_is_at_most_one_with_every_kind_of_work(variant: str, drive: 
     assert _efficiency(*_warehouse(HALL, 6, section), num_envs=8) <= 1.0
 
 
+def test_efficiency_is_at_most_one_with_every_option_of_differential_drive() -> None:
+    section: dict[str, Any] = {
+        "fleet": ({"role": "forklift", "count": 3, "length_m": 0.6, "width_m": 0.5},),
+        "drive": {"kind": "differential", "lag_s": 0.1, "protective_field": {"margin_m": 0.02}},
+        "tasks": {"service": {"pick_s": 2.0, "drop_s": 2.0}},
+        "randomisation": {"min_speed_factor": 0.8, "min_traction_factor": 0.5},
+        "contact": {"near_miss_m": 0.1},
+        "episode_steps": 1000,
+    }
+    efficiency = _efficiency(*_warehouse(HALL, 3, section), num_envs=8)
+    assert 0.01 < efficiency <= 1.0
+
+
 def _warehouse(drawing: str, count: int, section: dict[str, Any]) -> tuple[WarehouseConfig, Layout]:
     rows = drawing.strip().splitlines()
     data = {"layout": {"grid": "\n".join(rows)}, "fleet": ({"role": "carrier", "count": count},), **section}

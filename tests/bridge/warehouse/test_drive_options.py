@@ -178,7 +178,9 @@ def test_footprints_are_checked(make_warehouse: Any) -> None:
     ):
         config({"length_m": 0.9, "width_m": 0.6}, {"kind": "grid"})
     _, layout = make_warehouse(HALL, cell_size_m=1.2)
-    check_warehouse(config({"length_m": 0.9, "width_m": 0.6}), layout, "warehouse")
+    forklifts = config({"length_m": 0.9, "width_m": 0.6})
+    check_warehouse(forklifts, layout, "warehouse")
+    assert WarehouseConfig.model_validate_json(forklifts.model_dump_json()) == forklifts
     with pytest.raises(
         ScenarioError, match=r"fleet\[0\].length_m, width_m: expected half a diagonal of less than half"
     ):
