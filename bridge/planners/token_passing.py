@@ -31,8 +31,8 @@ from bridge.planners.space_time import Demand, Ways, make_scratch, make_token, p
 from bridge.planners.well_formed import well_formed_faults
 from bridge.roster import RosterArrays
 from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
+from bridge.warehouse.drives.speed_zones import steps_per_cell
 from bridge.warehouse.layout import Layout
-from bridge.warehouse.speed_zones import steps_per_cell
 from bridge.warehouse.view import WarehouseView
 
 __all__ = ["TokenPassingPolicy", "token_passing_faults"]

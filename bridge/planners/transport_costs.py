@@ -12,7 +12,7 @@ from bridge.planners.legs import Legs
 from bridge.warehouse.config import ServiceConfig, TaskConfig
 from bridge.warehouse.floor import goal_cells
 from bridge.warehouse.layout import Layout
-from bridge.warehouse.transports import listed_deliveries, listed_pickups, listed_release_steps
+from bridge.warehouse.work.transports import listed_deliveries, listed_pickups, listed_release_steps
 
 __all__ = ["ServiceSteps", "TransportCosts", "transport_costs"]
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bridge.warehouse.sensors.state import STATE_FIELDS
 from bridge.warehouse.simulator import WarehouseSimulator
-from bridge.warehouse.state import STATE_FIELDS
 
 __all__ = ["Doing", "Frame", "nothing_done", "read_doing", "read_final_frame", "read_frame", "read_scan"]
 

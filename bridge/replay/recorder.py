@@ -22,8 +22,8 @@ from bridge.warehouse.config import LidarBlock
 from bridge.warehouse.metrics import make_clock
 from bridge.warehouse.simulator import WarehouseSimulator
 from bridge.warehouse.spec import seconds_per_step
-from bridge.warehouse.tasks import DELIVERED, PICKED_UP
 from bridge.warehouse.variant_roster import VariantRoster, simulator_of
+from bridge.warehouse.work.tasks import DELIVERED, PICKED_UP
 
 __all__ = ["record_episode", "record_replay"]
 

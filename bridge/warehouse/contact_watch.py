@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
 from bridge.specs import MetricSpec
-from bridge.warehouse.cell_lists import CellLists, make_cell_lists
 from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.drives.cell_lists import CellLists, make_cell_lists
+from bridge.warehouse.drives.rectangles import rectangle_distance
 from bridge.warehouse.feature import HELD_STOPPED, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
-from bridge.warehouse.rectangles import rectangle_distance
 
 __all__ = [
     "NEAR_MISS_METRICS",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bridge.specs import WorldSpec
 from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
-from bridge.warehouse.drive_limits import DriveLimits, make_limits
+from bridge.warehouse.drives.drive_limits import DriveLimits, make_limits
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool, Traits
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.layout import Layout

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from bridge.specs import MetricSpec
-from bridge.warehouse.charging import CHARGING_METRICS, Charging
 from bridge.warehouse.config import (
     DifferentialDriveConfig,
     HeadingGridConfig,
@@ -19,18 +18,19 @@ from bridge.warehouse.config import (
 )
 from bridge.warehouse.contact_watch import NEAR_MISS_METRICS, STOP_METRICS, NearMisses, ProtectiveStops
 from bridge.warehouse.disturbances import AbsentRobots, ExecutionDelays, LateActions, SlipperyFloor
-from bridge.warehouse.errands import Errands
+from bridge.warehouse.drives.speed_zones import SpeedLimitView, SpeedZones, steps_per_cell
 from bridge.warehouse.feature import Feature, Parts
-from bridge.warehouse.heading_window import HeadingWindow
 from bridge.warehouse.layout import Layout
-from bridge.warehouse.loads import LOAD_METRICS, LoadCounter
-from bridge.warehouse.meeting import MEETING_METRICS, Meeting
-from bridge.warehouse.memory_blocks import History, Position
-from bridge.warehouse.sensor_noise import SensorNoise
-from bridge.warehouse.service import SERVICE_METRICS, Service
-from bridge.warehouse.speed_zones import SpeedLimitView, SpeedZones, steps_per_cell
-from bridge.warehouse.timeouts import TIMEOUT_METRICS, Timeouts
-from bridge.warehouse.yielding import YIELD_METRICS, Yielding
+from bridge.warehouse.sensors.heading_window import HeadingWindow
+from bridge.warehouse.sensors.memory_blocks import History, Position
+from bridge.warehouse.sensors.sensor_noise import SensorNoise
+from bridge.warehouse.work.charging import CHARGING_METRICS, Charging
+from bridge.warehouse.work.errands import Errands
+from bridge.warehouse.work.loads import LOAD_METRICS, LoadCounter
+from bridge.warehouse.work.meeting import MEETING_METRICS, Meeting
+from bridge.warehouse.work.service import SERVICE_METRICS, Service
+from bridge.warehouse.work.timeouts import TIMEOUT_METRICS, Timeouts
+from bridge.warehouse.work.yielding import YIELD_METRICS, Yielding
 
 __all__ = ["feature_metrics", "has_slow_cells", "holds_robots", "make_features"]
 

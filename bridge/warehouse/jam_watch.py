@@ -15,7 +15,7 @@ from bridge.warehouse.jams import Jams, clear_jams, find_jams, make_jam_limits, 
 from bridge.warehouse.metrics import make_clock
 from bridge.warehouse.random_streams import Purpose
 from bridge.warehouse.spawn import relocate
-from bridge.warehouse.tasks import look_up_routes
+from bridge.warehouse.work.tasks import look_up_routes
 
 __all__ = ["JAM_METRICS", "JamWatch"]
 

@@ -11,7 +11,7 @@ from bridge.errors import LayoutError, ScenarioError
 from bridge.scenario import resolve_inside
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.layout import Layout
-from bridge.warehouse.meeting_places import with_meeting_places
+from bridge.warehouse.work.meeting_places import with_meeting_places
 
 __all__ = ["load_layout"]
 

@@ -14,8 +14,8 @@ from bridge.errors import ActionError, CallOrderError
 from bridge.jit import bind
 from bridge.roster import RoleArrays, RosterArrays
 from bridge.specs import WorldSpec
-from bridge.warehouse.battery import drain_batteries
 from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
+from bridge.warehouse.drives.motion import Motion
 from bridge.warehouse.feature import Feature, Parts
 from bridge.warehouse.features import make_features
 from bridge.warehouse.fleet import make_fleet, make_outcome, make_pool, make_pose, make_traits
@@ -24,8 +24,6 @@ from bridge.warehouse.jam_watch import JamWatch
 from bridge.warehouse.jams import Jams
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.lives import end_episodes, report_lives, show_lives
-from bridge.warehouse.loads import make_loads
-from bridge.warehouse.messages import Inbox
 from bridge.warehouse.metrics import (
     add_to_tally,
     clear_tally,
@@ -34,16 +32,18 @@ from bridge.warehouse.metrics import (
     metric_values,
     robot_metric_values,
 )
-from bridge.warehouse.motion import Motion
-from bridge.warehouse.radio import Radio
 from bridge.warehouse.random_streams import Purpose, stream_keys
 from bridge.warehouse.reward import make_terms, pay_rewards, start_potentials
 from bridge.warehouse.robots_view import RobotsView
-from bridge.warehouse.sensing import Sensing
+from bridge.warehouse.sensors.messages import Inbox
+from bridge.warehouse.sensors.radio import Radio
+from bridge.warehouse.sensors.sensing import Sensing
 from bridge.warehouse.spawn import bring_back, place_fleet
 from bridge.warehouse.spec import seconds_per_step, warehouse_spec
-from bridge.warehouse.tasks import clear_tasks, dispatch, make_stream, serve
-from bridge.warehouse.transports import pool_size
+from bridge.warehouse.work.battery import drain_batteries
+from bridge.warehouse.work.loads import make_loads
+from bridge.warehouse.work.tasks import clear_tasks, dispatch, make_stream, serve
+from bridge.warehouse.work.transports import pool_size
 
 __all__ = ["WarehouseSimulator"]
 

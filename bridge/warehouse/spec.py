@@ -21,16 +21,16 @@ from bridge.warehouse.config import (
     WindowBlock,
 )
 from bridge.warehouse.config_communication import CommunicationConfig, MessagesBlock
+from bridge.warehouse.drives.motion_heading import HEADING_MOVE_NAMES
 from bridge.warehouse.features import feature_metrics
 from bridge.warehouse.jam_watch import JAM_METRICS
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.metrics import METRICS
-from bridge.warehouse.motion_heading import HEADING_MOVE_NAMES
-from bridge.warehouse.neighbours import NEIGHBOUR_FIELDS
-from bridge.warehouse.radio import MESSAGE_METRICS
-from bridge.warehouse.state import state_size
+from bridge.warehouse.sensors.neighbours import NEIGHBOUR_FIELDS
+from bridge.warehouse.sensors.radio import MESSAGE_METRICS
+from bridge.warehouse.sensors.state import state_size
+from bridge.warehouse.sensors.window import WINDOW_CHANNELS
 from bridge.warehouse.view import MOVE_NAMES
-from bridge.warehouse.window import WINDOW_CHANNELS
 
 __all__ = ["largest_speed", "seconds_per_step", "warehouse_spec"]
 

@@ -9,7 +9,7 @@ from bridge.specs import ObservationBlock, ObservationLayout
 from bridge.unity.images import sends_channels_first
 from bridge.unity.player.options import PlayerOptions
 from bridge.unity.player.sensors import BUFFER_SENSOR, GOAL_PREFIX, NEIGHBOURS_BLOCK, sensor_order
-from bridge.warehouse.neighbours import NEIGHBOUR_FIELDS
+from bridge.warehouse.sensors.neighbours import NEIGHBOUR_FIELDS
 
 __all__ = ["observed_layout"]
 

@@ -15,7 +15,7 @@ from bridge.unity.player.observed import observed_layout
 from bridge.unity.player.options import PlayerOptions, parse_options
 from bridge.unity.player.requests import DecisionRequests, OnDemandRequests, PeriodicRequests
 from bridge.unity.player.sensors import NEIGHBOURS_BLOCK, Sensor, block_sensor, buffer_sensor, layout_sensor
-from bridge.warehouse.neighbours import NEIGHBOUR_FIELDS
+from bridge.warehouse.sensors.neighbours import NEIGHBOUR_FIELDS
 
 if TYPE_CHECKING:
     from bridge.unity.player.floors import Floors

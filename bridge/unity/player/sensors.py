@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bridge.specs import ObservationLayout
 from bridge.unity.messages import COMPRESSION_NONE, Observation
 from bridge.unity.player.agent_bytes import SensorMessages
-from bridge.warehouse.neighbours import NEIGHBOUR_FIELDS
+from bridge.warehouse.sensors.neighbours import NEIGHBOUR_FIELDS
 
 __all__ = [
     "BUFFER_SENSOR",

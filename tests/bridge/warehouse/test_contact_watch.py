@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bridge.policy import RandomPolicy
-from bridge.warehouse.cell_lists import make_cell_lists
 from bridge.warehouse.config import ContactConfig, DifferentialDriveConfig
 from bridge.warehouse.contact_watch import find_near_misses, make_figures
+from bridge.warehouse.drives.cell_lists import make_cell_lists
 from bridge.warehouse.simulator import WarehouseSimulator
 from bridge.warehouse.view import LEFT, RIGHT, UP
 

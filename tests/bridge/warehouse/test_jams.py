@@ -11,8 +11,8 @@ from bridge.warehouse.config import DifferentialDriveConfig, ServiceConfig, Task
 from bridge.warehouse.config_monitoring import DeadlockConfig, MetricsConfig
 from bridge.warehouse.jams import DEADLOCKED, LIVELOCKED
 from bridge.warehouse.simulator import WarehouseSimulator
-from bridge.warehouse.tasks import PICKED_UP
 from bridge.warehouse.view import LEFT, RIGHT, STAY
+from bridge.warehouse.work.tasks import PICKED_UP
 
 LANE = """
 S.......E

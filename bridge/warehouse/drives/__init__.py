@@ -1,0 +1,1 @@
+"""How robots move: one file per drive, and what limits them."""

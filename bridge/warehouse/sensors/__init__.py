@@ -1,0 +1,1 @@
+"""What robots and critics see and hear: one file per block of an observation."""

@@ -1,0 +1,1 @@
+"""What robots work on: tasks, stations, charging, and who is sent where."""

@@ -1,0 +1,345 @@
+"""Robots go to chargers, queue for them, charge, and go back to work.
+
+A robot without a task whose charge is below ``below`` goes off duty: it takes
+no task until it has ``until``. A robot with a task ends it first. Chargers
+serve one robot each, first come, first served: among the robots that are off
+duty without a charger, the one that has been so for longest (the lower slot
+among equals) is given the free charger with the shortest way, the lowest cell
+among equals. Who finds none free is sent to a parking place, as a robot
+without work, and is next when a charger gets free.
+
+A robot charges while it stands at its charger, also when its battery is empty.
+The order in a step: drain (``battery``), service, then :func:`charge_robots`,
+:func:`send_to_chargers`, and dispatch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.jit import bind, kernel_part, lean_kernel
+from bridge.specs import MetricSpec
+from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.feature import OFF_CHARGING, OFF_PICKING, Feature, Parts
+from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool, Traits
+from bridge.warehouse.floor import Floor
+from bridge.warehouse.work.arrival import has_arrived
+
+__all__ = [
+    "CHARGING_METRICS",
+    "ChargeRules",
+    "ChargeState",
+    "Charging",
+    "charge_robots",
+    "make_charge_rules",
+    "make_charge_state",
+    "observe_charging",
+    "send_to_chargers",
+]
+
+Bool = NDArray[np.bool_]
+Int32 = NDArray[np.int32]
+Float64 = NDArray[np.float64]
+
+CHARGING_METRICS: Final = (
+    MetricSpec("energy_per_delivery_wh", "energy drawn by all robots over loads delivered, in Wh", False),
+    MetricSpec("min_charge", "smallest charge of any robot on the floor", True),
+    MetricSpec("charging_share", "share of the robots' time on the floor in which they charged", None),
+    MetricSpec(
+        "charger_wait_share", "share of the robots' time in which they needed a charger and none was free", False
+    ),
+    MetricSpec("stranded", "robots whose battery became empty", False),
+)
+
+_ENERGY: Final = 0
+_DELIVERIES: Final = 1
+_CHARGING: Final = 2
+_WAITING: Final = 3
+_ALIVE: Final = 4
+_STRANDED: Final = 5
+_MIN_CHARGE: Final = 6
+_SIZE: Final = 7
+
+
+class ChargeRules(NamedTuple):
+    """How each robot charges; all (N,) float64.
+
+    Attributes:
+        gain: Share of the full charge gained per step at a charger.
+        below: A robot with less charge goes off duty; 0 for robots that never charge.
+        until: It is on duty again with this charge.
+        energy_wh: Energy of the full charge, as seen by the clock.
+    """
+
+    gain: Float64
+    below: Float64
+    until: Float64
+    energy_wh: Float64
+
+
+class ChargeState(NamedTuple):
+    """Where each robot stands with its charging.
+
+    Attributes:
+        charger: (E, N) int32, goal of the charger that is kept for the robot; -1 for none.
+        since: (E, N) int32, step in which it went off duty.
+        charging: (E, N) bool, it charged in the last step.
+        empty: (E, N) bool, its battery is empty.
+        sums: (E, ...) float64, what the figures are made of.
+    """
+
+    charger: Int32
+    since: Int32
+    charging: Bool
+    empty: Bool
+    sums: Float64
+
+
+def make_charge_rules(config: WarehouseConfig, step_s: float) -> ChargeRules:
+    """The rules of every robot, role after role."""
+    rows = []
+    for role in config.fleet:
+        battery, charging = role.battery, role.battery.charging
+        energy_wh = battery.capacity_wh / battery.time_factor
+        row = (0.0, 0.0, 0.0, energy_wh)
+        if charging is not None:
+            gain = charging.rate_per_h * battery.time_factor * step_s / 3600.0
+            row = (gain, charging.below, charging.until, energy_wh)
+        rows += [row] * role.count
+    # (N, fields) -> one contiguous array per field
+    return ChargeRules(*(np.array(column, np.float64) for column in zip(*rows, strict=True)))
+
+
+def make_charge_state(num_envs: int, num_robots: int) -> ChargeState:
+    """Nobody charges."""
+    robots = (num_envs, num_robots)
+    return ChargeState(
+        charger=np.full(robots, -1, np.int32),
+        since=np.zeros(robots, np.int32),
+        charging=np.zeros(robots, np.bool_),
+        empty=np.zeros(robots, np.bool_),
+        sums=np.zeros((num_envs, _SIZE)),
+    )
+
+
+class Charging(Feature):
+    """Runs the chargers of a simulator."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._rules = make_charge_rules(parts.config, parts.step_s)
+        self._state = make_charge_state(*parts.fleet.cell.shape)
+        self._self_at = parts.column("self", "charging")
+        self._target_at = parts.column("target", "to_charger")
+        self._parking_at = parts.column("target", "to_parking")
+        state = (parts.floor, parts.fleet, parts.pose, parts.outcome, parts.pool, parts.traits)
+        self._charge = bind(charge_robots, *state, self._rules, self._state, parts.radius_m)
+        self._send_all = bind(send_to_chargers, *self._send_arguments(np.ones(len(parts.steps), np.bool_)))
+
+    def begin(self, envs: Bool) -> None:
+        """See :class:`Feature`."""
+        self._parts.fleet.off_duty[envs] &= ~OFF_CHARGING
+        self._state.charger[envs] = -1
+        self._state.charging[envs] = False
+        self._state.empty[envs] = False
+        self.clear_figures(envs)
+        send_to_chargers(*self._send_arguments(envs))
+
+    def after_service(self) -> None:
+        """See :class:`Feature`."""
+        self._charge()
+        self._send_all()
+
+    def _send_arguments(self, envs: Bool) -> tuple[Any, ...]:
+        parts = self._parts
+        return parts.floor, parts.fleet, parts.pool, self._rules, self._state, parts.steps, envs
+
+    def observe(self, first: int, envs: Bool, observations: NDArray[np.float32]) -> None:
+        """See :class:`Feature`."""
+        columns = (self._self_at, self._target_at, self._parking_at)
+        observe_charging(self._parts.fleet, self._state, columns, first, envs, observations)
+
+    def clear_figures(self, envs: Bool) -> None:
+        """See :class:`Feature`."""
+        self._state.sums[envs] = 0.0
+        self._state.sums[envs, _MIN_CHARGE] = 1.0
+
+    def figures(self, envs: Bool) -> Float64:
+        """See :class:`Feature`; in the order of ``CHARGING_METRICS``."""
+        # (E, sums) -> one (E,) array per sum
+        energy, deliveries, charging, waiting, alive, stranded, lowest = self._state.sums[envs].T
+        time = np.maximum(alive, 1.0)
+        columns = [energy / np.maximum(deliveries, 1.0), lowest, charging / time, waiting / time, stranded]
+        return np.stack(columns, axis=1)
+
+
+@lean_kernel
+def charge_robots(
+    floor: Floor,
+    fleet: Fleet,
+    pose: Pose,
+    outcome: Outcome,
+    pool: TaskPool,
+    traits: Traits,
+    rules: ChargeRules,
+    state: ChargeState,
+    radius_m: float,
+) -> None:
+    """Charge the robots at their chargers for one step, let those that have enough go, and count.
+
+    Args:
+        floor: The floor plan.
+        fleet: ``charge`` is advanced; ``goal`` and ``off_duty`` are cleared where a robot has enough.
+        pose: Where robots are.
+        outcome: Of the step.
+        pool: ``claimed`` is cleared where a charger gets free.
+        traits: Drains.
+        rules: Of :func:`make_charge_rules`.
+        state: Advanced.
+        radius_m: How near to the centre of a charger's cell counts as there; negative: in its cell.
+    """
+    num_envs, num_robots = fleet.cell.shape
+    for env in range(num_envs):
+        for robot in range(num_robots):
+            state.charging[env, robot] = False
+            if not fleet.alive[env, robot] or outcome.leaving[env, robot]:
+                # ``serve`` has released what it kept.
+                state.charger[env, robot] = -1
+                state.empty[env, robot] = False
+                fleet.off_duty[env, robot] &= ~OFF_CHARGING
+                continue
+            _count(fleet, outcome, traits, rules, state, env, robot)
+            charger = state.charger[env, robot]
+            if charger < 0 or not has_arrived(floor, fleet, pose, env, robot, radius_m):
+                continue
+            state.charging[env, robot] = True
+            state.sums[env, _CHARGING] += 1.0
+            charge = min(fleet.charge[env, robot] + rules.gain[robot], 1.0)
+            fleet.charge[env, robot] = charge
+            if charge >= rules.until[robot]:
+                pool.claimed[env, charger] = False
+                state.charger[env, robot] = -1
+                fleet.goal[env, robot] = -1
+                fleet.off_duty[env, robot] &= ~OFF_CHARGING
+
+
+@kernel_part
+def _count(
+    fleet: Fleet, outcome: Outcome, traits: Traits, rules: ChargeRules, state: ChargeState, env: int, robot: int
+) -> None:
+    sums = state.sums[env]
+    served = outcome.served[env, robot]
+    loaded = served == 2 or (fleet.loaded[env, robot] and served != 1)
+    moving = traits.moving_drain[robot] if outcome.moved_m[env, robot] > 0.0 else 0.0
+    drained = traits.idle_drain[robot] + moving * (traits.loaded_factor[robot] if loaded else 1.0)
+    charge = fleet.charge[env, robot]
+    if charge <= 0.0 and not state.empty[env, robot]:
+        sums[_STRANDED] += 1.0
+    if not state.empty[env, robot]:
+        sums[_ENERGY] += drained * rules.energy_wh[robot]
+    state.empty[env, robot] = charge <= 0.0
+    sums[_DELIVERIES] += served == 2
+    sums[_WAITING] += fleet.off_duty[env, robot] & OFF_CHARGING != 0 and state.charger[env, robot] < 0
+    sums[_ALIVE] += 1.0
+    sums[_MIN_CHARGE] = min(sums[_MIN_CHARGE], charge)
+
+
+@lean_kernel
+def send_to_chargers(
+    floor: Floor, fleet: Fleet, pool: TaskPool, rules: ChargeRules, state: ChargeState, steps: Int32, envs: Bool
+) -> None:
+    """Take robots off duty that have little charge, and give them chargers.
+
+    Args:
+        floor: The floor plan.
+        fleet: ``off_duty`` and ``goal`` are written.
+        pool: ``claimed`` is set for chargers that are given, cleared for parking places that are left.
+        rules: Of :func:`make_charge_rules`.
+        state: ``charger`` and ``since`` are written.
+        steps: (E,) int32, number of the step in its episode.
+        envs: (E,) bool, environments to treat.
+    """
+    num_robots = fleet.cell.shape[1]
+    for env in range(len(envs)):
+        if not envs[env]:
+            continue
+        for robot in range(num_robots):
+            off_duty = fleet.off_duty[env, robot] & ~OFF_PICKING
+            idle = fleet.alive[env, robot] and fleet.pickup[env, robot] < 0 and off_duty == 0
+            if idle and fleet.charge[env, robot] < rules.below[robot]:
+                fleet.off_duty[env, robot] |= OFF_CHARGING
+                state.since[env, robot] = steps[env]
+        while True:
+            robot = _next_in_queue(fleet, state, env)
+            if robot < 0:
+                break
+            charger = _nearest_free(floor, fleet, pool, env, robot)
+            if charger < 0:
+                break
+            if fleet.goal[env, robot] >= 0:
+                pool.claimed[env, fleet.goal[env, robot]] = False
+            pool.claimed[env, charger] = True
+            fleet.goal[env, robot] = charger
+            state.charger[env, robot] = charger
+
+
+@kernel_part
+def _next_in_queue(fleet: Fleet, state: ChargeState, env: int) -> int:
+    """The robot that has been off duty without a charger for longest, or -1."""
+    best = -1
+    for robot in range(fleet.cell.shape[1]):
+        waits = fleet.off_duty[env, robot] & OFF_CHARGING != 0 and state.charger[env, robot] < 0
+        if waits and (best < 0 or state.since[env, robot] < state.since[env, best]):
+            best = robot
+    return best
+
+
+@kernel_part
+def _nearest_free(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: int) -> int:
+    """The free charger with the shortest way, or -1."""
+    best = -1
+    best_length = np.int64(1) << 62
+    for charger in floor.chargers:
+        length = np.int64(floor.routes[charger, fleet.cell[env, robot]]) >> 4
+        if length < best_length and not pool.claimed[env, charger]:
+            best, best_length = int(charger), length
+    return best
+
+
+@lean_kernel
+def observe_charging(
+    fleet: Fleet,
+    state: ChargeState,
+    columns: tuple[int, int, int],
+    first: int,
+    envs: Bool,
+    observations: NDArray[np.float32],
+) -> None:
+    """Write ``charging`` of the block ``self``, and ``to_charger`` and ``to_parking`` of the block ``target``.
+
+    Args:
+        fleet: What robots do.
+        state: Which of them charge.
+        columns: Places of the three fields; -1 for a block that is not used.
+        first: Slot of the role's first robot on the robot axis.
+        envs: (E,) bool, environments to treat.
+        observations: (E, A, F) float32, written where a robot lives.
+    """
+    charging_at, charger_at, parking_at = columns
+    for env in range(len(envs)):
+        if not envs[env]:
+            continue
+        for slot in range(observations.shape[1]):
+            robot = first + slot
+            if not fleet.alive[env, robot]:
+                continue
+            if charging_at >= 0:
+                observations[env, slot, charging_at] = state.charging[env, robot]
+            if charger_at >= 0:
+                to_charger = state.charger[env, robot] >= 0
+                observations[env, slot, charger_at] = to_charger
+                if to_charger:
+                    observations[env, slot, parking_at] = 0.0
