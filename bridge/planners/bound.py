@@ -17,8 +17,8 @@ from bridge.planners.lane_cut import crossings_per_s
 from bridge.planners.legs import shortest_legs
 from bridge.planners.transport_costs import ServiceSteps, TransportCosts, transport_costs
 from bridge.warehouse.config import BatteryConfig, DifferentialDriveConfig, WarehouseConfig
+from bridge.warehouse.drives.drive_limits import seconds_per_step
 from bridge.warehouse.layout import Layout
-from bridge.warehouse.spec import seconds_per_step
 
 __all__ = ["ThroughputBound", "throughput_bound"]
 

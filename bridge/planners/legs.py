@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from bridge.jit import kernel
 from bridge.planners.straight_ways import straight_ways
 from bridge.warehouse.config import DifferentialDriveConfig, ServiceConfig, WarehouseConfig
+from bridge.warehouse.drives.drive_limits import seconds_per_step
 from bridge.warehouse.floor import make_moves
 from bridge.warehouse.layout import Layout, distances_from, distances_to
-from bridge.warehouse.spec import seconds_per_step
 
 __all__ = ["Legs", "shortest_legs"]
 

@@ -19,9 +19,9 @@ from bridge.replay.recording import LidarRecord, Recording, ReplayEvent, list_ev
 from bridge.replay.writer import write_replay
 from bridge.roster import Roster
 from bridge.warehouse.config import LidarBlock
+from bridge.warehouse.drives.drive_limits import seconds_per_step
 from bridge.warehouse.metrics import make_clock
 from bridge.warehouse.simulator import WarehouseSimulator
-from bridge.warehouse.spec import seconds_per_step
 from bridge.warehouse.variant_roster import VariantRoster, simulator_of
 from bridge.warehouse.work.tasks import DELIVERED, PICKED_UP
 

@@ -15,9 +15,10 @@ from bridge.jit import bind
 from bridge.roster import RoleArrays, RosterArrays
 from bridge.specs import WorldSpec
 from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
+from bridge.warehouse.drives.drive_limits import seconds_per_step
 from bridge.warehouse.drives.motion import Motion
 from bridge.warehouse.feature import Feature, Parts
-from bridge.warehouse.features import make_features
+from bridge.warehouse.features import holds_robots, make_features
 from bridge.warehouse.fleet import make_fleet, make_outcome, make_pool, make_pose, make_traits
 from bridge.warehouse.floor import make_floor
 from bridge.warehouse.jam_watch import JamWatch
@@ -39,7 +40,7 @@ from bridge.warehouse.sensors.messages import Inbox
 from bridge.warehouse.sensors.radio import Radio
 from bridge.warehouse.sensors.sensing import Sensing
 from bridge.warehouse.spawn import bring_back, place_fleet
-from bridge.warehouse.spec import seconds_per_step, warehouse_spec
+from bridge.warehouse.spec import warehouse_spec
 from bridge.warehouse.work.battery import drain_batteries
 from bridge.warehouse.work.loads import make_loads
 from bridge.warehouse.work.tasks import clear_tasks, dispatch, make_stream, serve
@@ -164,7 +165,7 @@ class WarehouseSimulator(RobotsView):
         self._roles = tuple(
             (role, self._arrays.roles[role.name], self.role_slices[role.name]) for role in self._spec.roles
         )
-        self._motion = Motion(parts, self._roles, first_env)
+        self._motion = Motion(parts, self._roles, first_env, holds_robots(config, layout))
         self._cycle = self._make_cycle()
         self._report = self._make_reports()
         self._views = self._make_views()

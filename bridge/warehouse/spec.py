@@ -8,7 +8,6 @@ from bridge.specs import ActionSpec, ObservationBlock, ObservationLayout, RoleSp
 from bridge.warehouse.config import (
     BlockConfig,
     DifferentialDriveConfig,
-    DriveConfig,
     HistoryBlock,
     LidarBlock,
     NeighboursBlock,
@@ -21,6 +20,7 @@ from bridge.warehouse.config import (
     WindowBlock,
 )
 from bridge.warehouse.config_communication import CommunicationConfig, MessagesBlock
+from bridge.warehouse.drives.drive_limits import seconds_per_step
 from bridge.warehouse.drives.motion_heading import HEADING_MOVE_NAMES
 from bridge.warehouse.features import feature_metrics
 from bridge.warehouse.jam_watch import JAM_METRICS
@@ -32,21 +32,7 @@ from bridge.warehouse.sensors.state import state_size
 from bridge.warehouse.sensors.window import WINDOW_CHANNELS
 from bridge.warehouse.view import MOVE_NAMES
 
-__all__ = ["largest_speed", "seconds_per_step", "warehouse_spec"]
-
-
-def seconds_per_step(drive: DriveConfig) -> float:
-    """Simulated time of one step, which is one decision of every robot."""
-    if isinstance(drive, DifferentialDriveConfig):
-        return drive.step_s * drive.decision_steps
-    return float(drive.step_s)
-
-
-def largest_speed(drive: DriveConfig, cell_size_m: float) -> float:
-    """The largest speed of a robot in m/s."""
-    if isinstance(drive, DifferentialDriveConfig):
-        return float(max(drive.max_speed_mps, drive.max_reverse_mps))
-    return cell_size_m / drive.step_s
+__all__ = ["warehouse_spec"]
 
 
 def warehouse_spec(config: WarehouseConfig, layout: Layout) -> WorldSpec:

@@ -1,4 +1,4 @@
-"""Limits and options of differential drive, in the numbers of its kernel."""
+"""How fast robots are: a step and the largest speed of every drive, and the limits of differential drive."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.warehouse.config import DifferentialDriveConfig, RoleConfig
+from bridge.warehouse.config import DifferentialDriveConfig, DriveConfig, RoleConfig
 
-__all__ = ["DriveLimits", "make_limits"]
+__all__ = ["DriveLimits", "largest_speed", "make_limits", "seconds_per_step"]
 
 Float64 = NDArray[np.float64]
 
@@ -93,3 +93,17 @@ def make_limits(
         speed_factor=np.ones(slipping_envs),
         traction=np.ones(slipping_envs),
     )
+
+
+def seconds_per_step(drive: DriveConfig) -> float:
+    """Simulated time of one step, which is one decision of every robot."""
+    if isinstance(drive, DifferentialDriveConfig):
+        return drive.step_s * drive.decision_steps
+    return float(drive.step_s)
+
+
+def largest_speed(drive: DriveConfig, cell_size_m: float) -> float:
+    """The largest speed of a robot in m/s."""
+    if isinstance(drive, DifferentialDriveConfig):
+        return float(max(drive.max_speed_mps, drive.max_reverse_mps))
+    return cell_size_m / drive.step_s

@@ -19,12 +19,10 @@ from bridge.specs import RoleSpec
 from bridge.warehouse.config import DifferentialDriveConfig, HeadingGridConfig
 from bridge.warehouse.drives.actions import hold_robots, take_continuous, take_moves
 from bridge.warehouse.drives.motion_differential import drive_differential, make_drive_scratch
-from bridge.warehouse.drives.motion_grid import make_grid_scratch, move_on_grid
+from bridge.warehouse.drives.motion_grid import make_grid_scratch, mask_blocked_moves, move_on_grid
 from bridge.warehouse.drives.motion_heading import face_at_random, mask_blocked_forward, note_speeds, turn_robots
 from bridge.warehouse.feature import Parts
-from bridge.warehouse.features import holds_robots
 from bridge.warehouse.random_streams import Purpose
-from bridge.warehouse.sensors.observation import mask_blocked_moves
 
 __all__ = ["Motion"]
 
@@ -43,9 +41,12 @@ class Motion:
         parts: The simulator's arrays.
         roles: Each role with its arrays, and its place on the robot axis.
         first_env: Index of the first environment among all of the run; for messages.
+        holds: Something lets robots stand whatever they are told.
     """
 
-    def __init__(self, parts: Parts, roles: Sequence[tuple[RoleSpec, RoleArrays, slice]], first_env: int) -> None:
+    def __init__(
+        self, parts: Parts, roles: Sequence[tuple[RoleSpec, RoleArrays, slice]], first_env: int, holds: bool
+    ) -> None:
         drive = parts.config.drive
         self._parts, self._roles, self._first_env = parts, tuple(roles), first_env
         self.turning = isinstance(drive, DifferentialDriveConfig)
@@ -53,7 +54,7 @@ class Motion:
         # The first branch; what follows in an action mask is no move.
         self._num_moves = 0 if self.turning else parts.spec.roles[0].action.discrete_branches[0]
         self._take = [self._bind_take(values, slots.start) for _, values, slots in self._roles]
-        self.calls = self._bind_calls()
+        self.calls = self._bind_calls(holds)
         self.masks = self._bind_masks() if parts.config.mask_blocked_moves else []
 
     def take(self) -> None:
@@ -79,10 +80,10 @@ class Motion:
         mask = values.action_mask[..., : self._num_moves]
         return bind(take_moves, values.discrete_actions, values.decision_mask, mask, first, self._parts.moves)
 
-    def _bind_calls(self) -> list[Callable[[], None]]:
+    def _bind_calls(self, holds: bool) -> list[Callable[[], None]]:
         parts, config = self._parts, self._parts.config
         calls = []
-        if holds_robots(config, parts.layout):
+        if holds:
             calls.append(bind(hold_robots, parts.fleet.held, parts.moves, parts.commands))
         if self._faces:
             calls.append(bind(turn_robots, parts.fleet, parts.pose, parts.moves, parts.step_s))

@@ -36,7 +36,7 @@ from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import draw
 
-__all__ = ["GridScratch", "make_grid_scratch", "move_on_grid"]
+__all__ = ["GridScratch", "make_grid_scratch", "mask_blocked_moves", "move_on_grid"]
 
 Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
@@ -198,3 +198,14 @@ def _follow(start: int, wish: Int32, occupant: Int32, verdict: NDArray[np.int8],
             break
     for index in range(length):
         verdict[path[index]] = result
+
+
+@lean_kernel
+def mask_blocked_moves(floor: Floor, fleet: Fleet, first: int, mask: Bool) -> None:
+    """Forbid moves into racks and walls: writes (E, A, 5) bool, all True in slots without a robot."""
+    for env in range(mask.shape[0]):
+        for slot in range(mask.shape[1]):
+            cell = fleet.cell[env, first + slot]
+            mask[env, slot, 0] = True
+            for move in range(1, 5):
+                mask[env, slot, move] = not fleet.alive[env, first + slot] or floor.moves[cell, move] != cell

@@ -16,7 +16,7 @@ from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 
-__all__ = ["URGENCY_STEPS", "OwnBlocks", "mask_blocked_moves", "observe_own"]
+__all__ = ["URGENCY_STEPS", "OwnBlocks", "observe_own"]
 
 Float32 = NDArray[np.float32]
 Bool = NDArray[np.bool_]
@@ -175,14 +175,3 @@ def _write_direction(pose: Pose, env: int, robot: int, dx: float, dy: float, dir
     if length > 1e-9:
         direction[0] = (pose.cos[env, robot] * dx + pose.sin[env, robot] * dy) / length
         direction[1] = (pose.cos[env, robot] * dy - pose.sin[env, robot] * dx) / length
-
-
-@lean_kernel
-def mask_blocked_moves(floor: Floor, fleet: Fleet, first: int, mask: Bool) -> None:
-    """Forbid moves into racks and walls: writes (E, A, 5) bool, all True in slots without a robot."""
-    for env in range(mask.shape[0]):
-        for slot in range(mask.shape[1]):
-            cell = fleet.cell[env, first + slot]
-            mask[env, slot, 0] = True
-            for move in range(1, 5):
-                mask[env, slot, move] = not fleet.alive[env, first + slot] or floor.moves[cell, move] != cell

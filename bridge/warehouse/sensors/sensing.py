@@ -22,6 +22,7 @@ from bridge.warehouse.config import (
     WarehouseConfig,
     WindowBlock,
 )
+from bridge.warehouse.drives.drive_limits import largest_speed
 from bridge.warehouse.feature import Feature
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, Traits
 from bridge.warehouse.floor import Floor
@@ -32,7 +33,6 @@ from bridge.warehouse.sensors.neighbours import NeighbourBlock, make_candidates,
 from bridge.warehouse.sensors.observation import OwnBlocks, observe_own
 from bridge.warehouse.sensors.state import write_state
 from bridge.warehouse.sensors.window import WindowMaps, WindowPlace, make_maps, observe_window
-from bridge.warehouse.spec import largest_speed
 
 __all__ = ["Sensing"]
 

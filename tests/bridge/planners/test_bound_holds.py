@@ -16,9 +16,9 @@ from bridge.registry import open_world
 from bridge.roster import RosterArrays
 from bridge.scenario import load_scenario, shipped_scenarios
 from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.drives.drive_limits import seconds_per_step
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.simulator import WarehouseSimulator
-from bridge.warehouse.spec import seconds_per_step
 
 
 class Chaser:

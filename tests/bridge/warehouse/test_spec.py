@@ -18,7 +18,8 @@ from bridge.warehouse.config import (
     TargetBlock,
     WindowBlock,
 )
-from bridge.warehouse.spec import seconds_per_step, warehouse_spec
+from bridge.warehouse.drives.drive_limits import seconds_per_step
+from bridge.warehouse.spec import warehouse_spec
 
 GRID_BLOCKS = (SelfBlock(), TargetBlock(), PathBlock(), WindowBlock(radius=3), LidarBlock(beams=8), NeighboursBlock())
 DRIVE_BLOCKS = (SelfBlock(), TargetBlock(), PathBlock(), LidarBlock(), NeighboursBlock(count=2))

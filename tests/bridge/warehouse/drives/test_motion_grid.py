@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bridge.warehouse.drives.motion_grid import make_grid_scratch, move_on_grid
+from bridge.warehouse.drives.motion_grid import make_grid_scratch, mask_blocked_moves, move_on_grid
 from bridge.warehouse.random_streams import draw
 from bridge.warehouse.view import DOWN, LEFT, RIGHT, STAY, UP
 
@@ -15,6 +15,12 @@ OPEN = """
 S....
 .....
 ....E
+"""
+RACKS = """
+S..#....
+...#....
+.......E
+P.......
 """
 KEYS = np.array([11], np.uint64)
 
@@ -186,3 +192,12 @@ def test_move_on_grid_agrees_with_the_rule_written_plainly_on_crowded_floors(mak
         assert after == _settled(scene.floor.moves, cells, wishes, first)
         assert len(set(after)) == num_robots
         assert not scene.outcome.robot_contacts.any()
+
+
+def test_mask_blocked_moves_forbids_racks_and_walls_and_never_stay(make_scene: Any) -> None:
+    scene = make_scene(RACKS, 2)
+    scene.place(0, 0, 2)
+    mask = np.zeros((1, 2, 5), bool)
+    mask_blocked_moves(scene.floor, scene.fleet, 0, mask)
+    assert mask[0, 0, [STAY, UP, RIGHT, LEFT]].tolist() == [True, False, False, True]
+    assert mask[0, 1].all()

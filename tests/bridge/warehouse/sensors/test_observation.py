@@ -15,9 +15,8 @@ from bridge.warehouse.sensors.neighbours import (
     observe_neighbours,
     write_cards,
 )
-from bridge.warehouse.sensors.observation import OwnBlocks, mask_blocked_moves, observe_own
+from bridge.warehouse.sensors.observation import OwnBlocks, observe_own
 from bridge.warehouse.sensors.window import WindowPlace, make_maps, observe_window
-from bridge.warehouse.view import LEFT, RIGHT, STAY, UP
 
 FLOOR = """
 S..#....
@@ -137,15 +136,6 @@ def test_observe_own_does_not_change_when_the_floor_around_is_larger(make_scene:
     _send(small, 0, 23)
     _send(wide, 0, (3 + 2) * 20 + 6 + 7)
     np.testing.assert_array_equal(_own(small, False)[0, :12], _own(wide, False)[0, :12])
-
-
-def test_mask_blocked_moves_forbids_racks_and_walls_and_never_stay(make_scene: Any) -> None:
-    scene = make_scene(FLOOR, 2)
-    scene.place(0, 0, 2)
-    mask = np.zeros((1, 2, 5), bool)
-    mask_blocked_moves(scene.floor, scene.fleet, 0, mask)
-    assert mask[0, 0, [STAY, UP, RIGHT, LEFT]].tolist() == [True, False, False, True]
-    assert mask[0, 1].all()
 
 
 def _neighbours(scene: Any, count: int, range_m: float, turning: bool, bucket_m: float | None = None) -> np.ndarray:
