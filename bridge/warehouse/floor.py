@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel
+from bridge.jit import kernel, kernel_part
 from bridge.warehouse.layout import Layout
 
-__all__ = ["MAX_ROUTE_BYTES", "Floor", "goal_cells", "make_floor", "make_moves", "route_table_bytes"]
+__all__ = ["MAX_ROUTE_BYTES", "Floor", "goal_cells", "make_floor", "make_moves", "next_cell", "route_table_bytes"]
 
 Int32 = NDArray[np.int32]
 Routes = NDArray[np.uint16] | NDArray[np.uint32]
@@ -25,6 +25,9 @@ Routes = NDArray[np.uint16] | NDArray[np.uint32]
 MAX_ROUTE_BYTES: Final = 1 << 30
 
 _LONGEST_SHORT = 0xFFF
+
+# The first move among the directions of a route entry: stay, up, right, down or left.
+_FIRST_MOVE: Final = np.array([0, 1, 2, 1, 3, 1, 2, 1, 4, 1, 2, 1, 3, 1, 2, 1], np.int32)
 
 
 class Floor(NamedTuple):
@@ -73,6 +76,12 @@ class Floor(NamedTuple):
     one_way: bool
     speed_limit: NDArray[np.float64]
     bound_cells: float
+
+
+@kernel_part
+def next_cell(floor: Floor, cell: int, entry: int) -> int:
+    """The next cell on the way of a packed route entry; the cell itself at the goal."""
+    return int(floor.moves[cell, _FIRST_MOVE[entry & 15]])
 
 
 def goal_cells(layout: Layout) -> Int32:

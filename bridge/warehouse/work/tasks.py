@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.config import TaskConfig
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool
-from bridge.warehouse.floor import Floor
+from bridge.warehouse.floor import Floor, next_cell
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.random_streams import uniform
 from bridge.warehouse.work.arrival import has_arrived
@@ -56,9 +56,6 @@ Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
 
 _NO_TASKS: Final = np.zeros(0, np.int32)
-
-# The first move among the directions of a route entry: stay, up, right, down or left.
-_FIRST_MOVE: Final = np.array([0, 1, 2, 1, 3, 1, 2, 1, 4, 1, 2, 1, 3, 1, 2, 1], np.int32)
 
 PICKED_UP: Final = 1
 DELIVERED: Final = 2
@@ -268,7 +265,7 @@ def _look_up_route(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int)
     cell = fleet.cell[env, robot]
     entry = int(floor.routes[goal, cell])
     fleet.route[env, robot] = entry
-    cell = floor.moves[cell, _FIRST_MOVE[entry & 15]]
+    cell = next_cell(floor, cell, entry)
     fleet.way_x[env, robot] = floor.x[cell]
     fleet.way_y[env, robot] = floor.y[cell]
 
