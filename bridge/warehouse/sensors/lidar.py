@@ -36,6 +36,7 @@ _ARC_5, _ARC_7 = np.float32(0.14626427), np.float32(-0.03898638)
 _ARC_SINE: Final = np.float32(0.5708)
 _ANGLE_ERROR: Final = np.float32(1e-3)
 _VECTOR: Final = 8
+_FAR: Final = np.float32(np.inf)
 
 
 class LidarPlace(NamedTuple):
@@ -89,7 +90,7 @@ class Beams(NamedTuple):
         cos: (P,) float32, direction in the body frame, counter-clockwise from straight ahead.
         sin: (P,) float32.
         rays: (4, P) float32, scratch: direction in the floor frame, and its inverse.
-        hits: (P,) float32, scratch: distance of the nearest hit in m.
+        hits: (2, P) float32, scratch: distance of the nearest hit in m, before and after a box.
         circles: Scratch.
     """
 
@@ -110,7 +111,7 @@ def make_beams(number: int, num_robots: int) -> Beams:
         np.cos(angles).astype(np.float32),
         np.sin(angles).astype(np.float32),
         np.zeros((4, padded), np.float32),
-        np.zeros(padded, np.float32),
+        np.zeros((2, padded), np.float32),
         Circles(robots, robots.copy(), robots.copy(), indices, indices.copy()),
     )
 
@@ -210,13 +211,15 @@ def _scan(
 ) -> None:
     """The scan of one robot."""
     x, y = pose.x[env, robot], pose.y[env, robot]
-    rays, hits = beams.rays, beams.hits
+    rays = beams.rays
     _turn_beams(pose.cos[env, robot], pose.sin[env, robot], beams)
+    before, hits = beams.hits[1], beams.hits[0]
     _cut_by_outer_walls(walls, x, y, lidar.range_m, rays, hits)
     cell = fleet.cell[env, robot]
     for index in range(walls.start[cell], walls.start[cell + 1]):
-        _cut_by_box(walls.boxes[walls.near[index]], x, y, rays, hits)
-    _cut_by_robots(buckets, pose, radius, env, robot, lidar, beams)
+        before, hits = hits, before
+        _cut_by_box(walls.boxes[walls.near[index]], x, y, rays, before, hits)
+    _cut_by_robots(buckets, pose, radius, env, robot, lidar, beams, hits)
     scale = np.float32(1.0 / lidar.range_m)
     for beam in range(len(row)):
         row[beam] = hits[beam] * scale
@@ -249,7 +252,7 @@ def _cut_by_outer_walls(walls: Walls, x: float, y: float, range_m: float, rays: 
 
 
 @kernel_part
-def _cut_by_box(box: Float64, x: float, y: float, rays: Float32, hits: Float32) -> None:
+def _cut_by_box(box: Float64, x: float, y: float, rays: Float32, before: Float32, hits: Float32) -> None:
     """Slab test of one box against all beams; the robot's centre is never inside."""
     left, right = np.float32(box[0] - x), np.float32(box[2] - x)
     bottom, top = np.float32(box[1] - y), np.float32(box[3] - y)
@@ -258,8 +261,9 @@ def _cut_by_box(box: Float64, x: float, y: float, rays: Float32, hits: Float32) 
         y1, y2 = bottom * rays[3, beam], top * rays[3, beam]
         enter = max(min(x1, x2), min(y1, y2))
         leave = min(max(x1, x2), max(y1, y2))
-        shorter = min(hits[beam], enter)
-        hits[beam] = shorter if (enter <= leave) & (enter >= np.float32(0.0)) else hits[beam]
+        # From one array to another: in one, the compiler would store under a condition, which takes three times as long.
+        distance = enter if (enter <= leave) & (enter >= np.float32(0.0)) else _FAR
+        hits[beam] = min(before[beam], distance)
 
 
 @kernel_part
@@ -271,6 +275,7 @@ def _cut_by_robots(
     robot: int,
     lidar: LidarPlace,
     beams: Beams,
+    hits: Float32,
 ) -> None:
     """Robots in range: found, the beams towards each estimated, then those beams cut."""
     x, y = pose.x[env, robot], pose.y[env, robot]
@@ -296,10 +301,10 @@ def _cut_by_robots(
         dx, dy, size = circles.dx[index], circles.dy[index], circles.radius[index]
         first, last = circles.first[index], circles.last[index]
         # Most are met by no more than two; one beam too many costs less than a branch.
-        _cut_by_circle(dx, dy, size, lidar.beams, first, beams)
-        _cut_by_circle(dx, dy, size, lidar.beams, first + 1, beams)
+        _cut_by_circle(dx, dy, size, lidar.beams, first, beams.rays, hits)
+        _cut_by_circle(dx, dy, size, lidar.beams, first + 1, beams.rays, hits)
         for beam in range(first + 2, last + 1):
-            _cut_by_circle(dx, dy, size, lidar.beams, beam, beams)
+            _cut_by_circle(dx, dy, size, lidar.beams, beam, beams.rays, hits)
 
 
 @kernel_part
@@ -326,9 +331,10 @@ def _find_beams(cos: np.float32, sin: np.float32, num_beams: int, found: int, ci
 
 
 @kernel_part
-def _cut_by_circle(dx: np.float32, dy: np.float32, radius: np.float32, num_beams: int, beam: int, beams: Beams) -> None:
+def _cut_by_circle(
+    dx: np.float32, dy: np.float32, radius: np.float32, num_beams: int, beam: int, rays: Float32, hits: Float32
+) -> None:
     """One circle against one beam, counted from straight ahead to both sides; the robot's centre is never inside."""
-    rays, hits = beams.rays, beams.hits
     at = np.uint32(beam + num_beams if beam < 0 else beam - num_beams if beam >= num_beams else beam)
     along = dx * rays[0, at] + dy * rays[1, at]
     # Squared distance of the centre from the beam, free of the cancellation of |d|^2 - along^2.
