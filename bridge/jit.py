@@ -81,11 +81,12 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
     files = _files_of(function)
     setattr(function, _FILES, files)
     dispatcher: Any = numba.njit(cache=True, error_model="numpy", nogil=True, **options)(function)
-    if len(files) > 1 and hasattr(dispatcher, "_cache"):
-        # numba has no public way to say what else a cached kernel depends on.
+    if hasattr(dispatcher, "_cache"):  # not with NUMBA_DISABLE_JIT
+        # numba has no public way to say what else a cached kernel depends on. Its version is compared first of all,
+        # before anything is read that may name types which have moved to another module since.
         index = dispatcher._cache._cache_file
         stamps = [(path, Path(path).stat()) for path in sorted(files)]
-        index._source_stamp = tuple((path, stamp.st_mtime_ns, stamp.st_size) for path, stamp in stamps)
+        index._version = (index._version, *((path, stamp.st_mtime_ns, stamp.st_size) for path, stamp in stamps))
     return cast(Function, dispatcher)
 
 

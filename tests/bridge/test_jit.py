@@ -110,3 +110,18 @@ def test_cached_kernel_is_compiled_anew_when_a_file_that_it_imports_from_has_cha
     assert run() == "4 1"
     (tmp_path / "parts.py").write_text(part.format(100))
     assert run() == "202 0"
+
+
+def test_cached_kernel_is_compiled_anew_when_a_type_of_its_arguments_has_moved(tmp_path: Path) -> None:
+    box = "from typing import NamedTuple\n\n\nclass Box(NamedTuple):\n    size: int\n"
+    kernels = "from bridge.jit import lean_kernel\nfrom {} import Box\n\n\n"
+    kernels += "@lean_kernel\ndef size_of(box: Box) -> int:\n    return box.size\n"
+    script = "import kernels; print(kernels.size_of(kernels.Box(7)))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    for module in ("here", "elsewhere"):
+        (tmp_path / f"{module}.py").write_text(box)
+        (tmp_path / "kernels.py").write_text(kernels.format(module))
+        command = [sys.executable, "-c", script]
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+        assert ended.stdout.strip() == "7"
+        (tmp_path / f"{module}.py").unlink()
