@@ -48,9 +48,14 @@ def _cast(scene: Any, env: int, robot: int, angle: float, range_m: float, radius
     return float(min(hits))
 
 
-@pytest.mark.parametrize(("size", "range_m"), [(1.0, 8.0), (1.5, 3.0), (0.8, 40.0)])
-def test_observe_lidar_agrees_with_a_plain_ray_caster(make_scene: Any, size: float, range_m: float) -> None:
-    num_robots, num_envs, num_beams, radius = 6, 3, 36, 0.3
+@pytest.mark.parametrize(
+    ("size", "range_m", "num_beams", "num_robots"),
+    [(1.0, 8.0, 36, 6), (1.5, 3.0, 36, 6), (0.8, 40.0, 36, 6), (1.2, 6.0, 97, 20), (1.0, 8.0, 4, 20)],
+)
+def test_observe_lidar_agrees_with_a_plain_ray_caster(
+    make_scene: Any, size: float, range_m: float, num_beams: int, num_robots: int
+) -> None:
+    num_envs, radius = 3, 0.3
     scene = make_scene(HALL, num_robots, num_envs, cell_size_m=size)
     rng = np.random.default_rng(1)
     free = np.flatnonzero(~scene.layout.blocked.ravel())
