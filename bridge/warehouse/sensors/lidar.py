@@ -261,7 +261,7 @@ def _cut_by_box(box: Float64, x: float, y: float, rays: Float32, before: Float32
         y1, y2 = bottom * rays[3, beam], top * rays[3, beam]
         enter = max(min(x1, x2), min(y1, y2))
         leave = min(max(x1, x2), max(y1, y2))
-        # From one array to another: in one, the compiler would store under a condition, which takes three times as long.
+        # From one array to another: in one, the compiler would store under a condition, which is much slower.
         distance = enter if (enter <= leave) & (enter >= np.float32(0.0)) else _FAR
         hits[beam] = min(before[beam], distance)
 
