@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from tests.bridge.warehouse.test_tasks import _pool, _wait
+from tests.bridge.warehouse.work.test_tasks import _pool, _wait
 
 from bridge.errors import ScenarioError
 from bridge.planners import PibtPolicy
