@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from tests.bridge.warehouse.work.test_tasks import _pool, _wait
 
 from bridge.errors import ScenarioError
 from bridge.planners import PibtPolicy
@@ -17,6 +16,7 @@ from bridge.warehouse.simulator import WarehouseSimulator
 from bridge.warehouse.validation import check_warehouse
 from bridge.warehouse.work.loads import LOAD_METRICS, NO_LOADS, Loads, load_kg, make_loads
 from bridge.warehouse.work.tasks import DELIVERED, TaskStream, dispatch
+from tests.bridge.warehouse.work.test_tasks import _pool, _wait
 
 FLOOR = """
 P.P.P.P.P.P
