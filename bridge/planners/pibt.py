@@ -21,7 +21,7 @@ from bridge.jit import kernel
 from bridge.roster import RosterArrays
 from bridge.warehouse.view import MOVE_NAMES, WarehouseView
 
-__all__ = ["PibtPolicy", "plan_moves"]
+__all__ = ["PibtPolicy", "plan_fleet", "plan_moves"]
 
 Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
@@ -60,26 +60,38 @@ class PibtPolicy:
     def act(self, arrays: RosterArrays) -> None:
         """See :class:`bridge.policy.FleetPolicy`."""
         view = self._simulator
-        plan_moves(
-            view.cells,
-            view.goal_index,
-            view.alive,
-            view.movable,
-            view.priority,
-            view.moves,
-            view.goal_distances,
-            np.uint64(self._seed % 2**64),
-            self._env_index,
-            arrays.episode,
-            view.steps,
-            self._moves,
-        )
+        plan_fleet(view, self._seed, self._env_index, arrays.episode, view.steps, self._moves)
         for role, place in view.role_slices.items():
             actions = arrays.roles[role]
             # Robots that also speak say zeros, or the first symbol.
             actions.discrete_actions[..., 1:] = 0
             actions.continuous_actions[:] = 0.0
             actions.discrete_actions[..., 0] = self._moves[:, place]
+
+
+def plan_fleet(
+    view: WarehouseView,
+    seed: int,
+    env_index: NDArray[np.uint64],
+    episode: NDArray[np.int64],
+    steps: Int32,
+    moves: Int32,
+) -> None:
+    """:func:`plan_moves` for the robots of a running warehouse; the other arguments as there."""
+    plan_moves(
+        view.cells,
+        view.goal_index,
+        view.alive,
+        view.movable,
+        view.priority,
+        view.moves,
+        view.goal_distances,
+        np.uint64(seed % 2**64),
+        env_index,
+        episode,
+        steps,
+        moves,
+    )
 
 
 @kernel

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bridge.errors import SpecMismatchError
 from bridge.jit import kernel
-from bridge.planners.pibt import plan_moves
+from bridge.planners.pibt import plan_fleet
 from bridge.roster import RosterArrays
 from bridge.warehouse.view import WarehouseView
 
@@ -47,7 +47,7 @@ class PibtHeadingPolicy:
                 "Use PibtPolicy for drive 'grid'."
             )
         self._simulator = simulator
-        self._seed = np.uint64(seed % 2**64)
+        self._seed = seed
         num_envs, num_robots = simulator.cells.shape
         self._env_index = np.arange(first_env, first_env + num_envs, dtype=np.uint64)
         self._moves = np.zeros((num_envs, num_robots), np.int32)
@@ -56,20 +56,7 @@ class PibtHeadingPolicy:
     def act(self, arrays: RosterArrays) -> None:
         """See :class:`bridge.policy.FleetPolicy`."""
         view = self._simulator
-        plan_moves(
-            view.cells,
-            view.goal_index,
-            view.alive,
-            view.movable,
-            view.priority,
-            view.moves,
-            view.goal_distances,
-            self._seed,
-            self._env_index,
-            arrays.episode,
-            view.steps // _TIE_STEPS,
-            self._moves,
-        )
+        plan_fleet(view, self._seed, self._env_index, arrays.episode, view.steps // _TIE_STEPS, self._moves)
         plan_actions(view.cells, view.alive, view.heading_rad, view.moves, self._moves, self._actions)
         for role, place in view.role_slices.items():
             arrays.roles[role].discrete_actions[..., 0] = self._actions[:, place]

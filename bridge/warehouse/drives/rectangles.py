@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bridge.jit import lean_kernel
+from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.floor import Floor
 
 __all__ = ["disc_meets_rectangle", "rectangle_distance", "rectangle_meets_rack", "rectangles_meet"]
@@ -100,9 +100,7 @@ def disc_meets_rectangle(
         half_length: Of the rectangle in m.
         half_width: Likewise.
     """
-    ahead = max(abs(dx * cos + dy * sin) - half_length, 0.0)
-    aside = max(abs(dy * cos - dx * sin) - half_width, 0.0)
-    return bool(ahead * ahead + aside * aside < radius * radius)
+    return bool(_square_m2(dx, dy, cos, sin, half_length, half_width) < radius * radius)
 
 
 @lean_kernel
@@ -127,12 +125,16 @@ def rectangle_distance(
         for across in (-1.0, 1.0):
             x = dx + along * other_half_length * other_cos - across * other_half_width * other_sin
             y = dy + along * other_half_length * other_sin + across * other_half_width * other_cos
-            ahead = max(abs(x * cos + y * sin) - half_length, 0.0)
-            aside = max(abs(y * cos - x * sin) - half_width, 0.0)
-            nearest = min(nearest, ahead * ahead + aside * aside)
+            nearest = min(nearest, _square_m2(x, y, cos, sin, half_length, half_width))
             x = along * half_length * cos - across * half_width * sin - dx
             y = along * half_length * sin + across * half_width * cos - dy
-            ahead = max(abs(x * other_cos + y * other_sin) - other_half_length, 0.0)
-            aside = max(abs(y * other_cos - x * other_sin) - other_half_width, 0.0)
-            nearest = min(nearest, ahead * ahead + aside * aside)
+            nearest = min(nearest, _square_m2(x, y, other_cos, other_sin, other_half_length, other_half_width))
     return float(np.sqrt(nearest))
+
+
+@kernel_part
+def _square_m2(x: float, y: float, cos: float, sin: float, half_length: float, half_width: float) -> float:
+    """Squared distance of the point (x, y), counted from a rectangle's centre, from the rectangle."""
+    ahead = max(abs(x * cos + y * sin) - half_length, 0.0)
+    aside = max(abs(y * cos - x * sin) - half_width, 0.0)
+    return ahead * ahead + aside * aside
