@@ -30,7 +30,12 @@ class BatteryConfig(Section):
 
     drain_idle_per_h: float = Field(0.02, ge=0, description="Share of the charge lost per hour by electronics.")
     drain_moving_per_h: float = Field(0.10, ge=0, description="Additional share per hour while moving.")
-    drain_loaded_factor: float = Field(1.5, ge=1, description="Factor on the moving drain while loaded.")
+    drain_loaded_factor: float = Field(
+        1.5,
+        ge=1,
+        description="Factor on the moving drain while loaded. Where loads have masses: with `payload_kg` (or else the "
+        "heaviest load) on board, and in proportion to the mass below.",
+    )
     initial_min: float = Field(0.8, ge=0, le=1, description="Smallest charge at the start of an episode.")
     initial_max: float = Field(1.0, ge=0, le=1, description="Largest charge at the start of an episode.")
     capacity_wh: float = Field(1200.0, gt=0, description="Energy of the full charge in Wh; for figures alone.")

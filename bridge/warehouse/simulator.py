@@ -41,7 +41,7 @@ from bridge.warehouse.sensors.radio import Radio
 from bridge.warehouse.sensors.sensing import Sensing
 from bridge.warehouse.spawn import bring_back, place_fleet
 from bridge.warehouse.spec import warehouse_spec
-from bridge.warehouse.work.battery import drain_batteries
+from bridge.warehouse.work.battery import bind_drain
 from bridge.warehouse.work.loads import make_loads
 from bridge.warehouse.work.tasks import clear_tasks, dispatch, make_stream, serve
 from bridge.warehouse.work.transports import pool_size
@@ -181,7 +181,7 @@ class WarehouseSimulator(RobotsView):
             *self._hooks("before_motion"),
             partial(np.copyto, outcome.lived, fleet.alive),
             *self._motion.calls,
-            bind(drain_batteries, fleet, outcome, self._traits),
+            bind_drain(fleet, outcome, self._traits, self._stream.loads, self._keys[Purpose.TASK]),
             *self._hooks("before_service"),
             bind(serve, floor, fleet, pose, self._pool, outcome, steps, self._station_radius_m),
             *([self._bind_bring_back()] if self._despawn else []),

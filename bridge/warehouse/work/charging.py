@@ -26,7 +26,10 @@ from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.feature import OFF_CHARGING, OFF_PICKING, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool, Traits
 from bridge.warehouse.floor import Floor
+from bridge.warehouse.random_streams import Purpose
 from bridge.warehouse.work.arrival import has_arrived
+from bridge.warehouse.work.battery import drained_share
+from bridge.warehouse.work.loads import Loads, make_loads
 
 __all__ = [
     "CHARGING_METRICS",
@@ -136,7 +139,8 @@ class Charging(Feature):
         self._target_at = parts.column("target", "to_charger")
         self._parking_at = parts.column("target", "to_parking")
         state = (parts.floor, parts.fleet, parts.pose, parts.outcome, parts.pool, parts.traits)
-        self._charge = bind(charge_robots, *state, self._rules, self._state, parts.radius_m)
+        loads = (make_loads(parts.config), parts.keys[Purpose.TASK])
+        self._charge = bind(charge_robots, *state, *loads, self._rules, self._state, parts.radius_m)
         self._send_all = bind(send_to_chargers, *self._send_arguments(np.ones(len(parts.steps), np.bool_)))
 
     def begin(self, envs: Bool) -> None:
@@ -184,6 +188,8 @@ def charge_robots(
     outcome: Outcome,
     pool: TaskPool,
     traits: Traits,
+    loads: Loads,
+    task_keys: NDArray[np.uint64],
     rules: ChargeRules,
     state: ChargeState,
     radius_m: float,
@@ -197,6 +203,8 @@ def charge_robots(
         outcome: Of the step.
         pool: ``claimed`` is cleared where a charger gets free.
         traits: Drains.
+        loads: What is carried.
+        task_keys: (E,) uint64, stream of the tasks.
         rules: Of :func:`make_charge_rules`.
         state: Advanced.
         radius_m: How near to the centre of a charger's cell counts as there; negative: in its cell.
@@ -211,7 +219,11 @@ def charge_robots(
                 state.empty[env, robot] = False
                 fleet.off_duty[env, robot] &= ~OFF_CHARGING
                 continue
-            _count(fleet, outcome, traits, rules, state, env, robot)
+            served = outcome.served[env, robot]
+            # While it drove, the load of now was on board already, or that which it has delivered still was.
+            loaded = served == 2 or (fleet.loaded[env, robot] and served != 1)
+            drained = drained_share(fleet, outcome, traits, loads, task_keys[env], env, robot, loaded)
+            _count(fleet, outcome, rules, state, env, robot, drained)
             charger = state.charger[env, robot]
             if charger < 0 or not has_arrived(floor, fleet, pose, env, robot, radius_m):
                 continue
@@ -228,20 +240,16 @@ def charge_robots(
 
 @kernel_part
 def _count(
-    fleet: Fleet, outcome: Outcome, traits: Traits, rules: ChargeRules, state: ChargeState, env: int, robot: int
+    fleet: Fleet, outcome: Outcome, rules: ChargeRules, state: ChargeState, env: int, robot: int, drained: float
 ) -> None:
     sums = state.sums[env]
-    served = outcome.served[env, robot]
-    loaded = served == 2 or (fleet.loaded[env, robot] and served != 1)
-    moving = traits.moving_drain[robot] if outcome.moved_m[env, robot] > 0.0 else 0.0
-    drained = traits.idle_drain[robot] + moving * (traits.loaded_factor[robot] if loaded else 1.0)
     charge = fleet.charge[env, robot]
     if charge <= 0.0 and not state.empty[env, robot]:
         sums[_STRANDED] += 1.0
     if not state.empty[env, robot]:
         sums[_ENERGY] += drained * rules.energy_wh[robot]
     state.empty[env, robot] = charge <= 0.0
-    sums[_DELIVERIES] += served == 2
+    sums[_DELIVERIES] += outcome.served[env, robot] == 2
     sums[_WAITING] += fleet.off_duty[env, robot] & OFF_CHARGING != 0 and state.charger[env, robot] < 0
     sums[_ALIVE] += 1.0
     sums[_MIN_CHARGE] = min(sums[_MIN_CHARGE], charge)

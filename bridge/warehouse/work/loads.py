@@ -1,4 +1,4 @@
-"""What loads weigh, and who can carry them.
+"""What loads weigh, who can carry them, and what that costs.
 
 The mass of a task's load is a function of the task's number, so that a task that
 another robot takes over is the same task: listed, or drawn uniformly from a
@@ -40,12 +40,15 @@ class Loads(NamedTuple):
         listed_kg: (tasks,) float64, load of each listed task; empty unless tasks are listed.
         min_kg: Smallest load that is drawn.
         max_kg: Largest load that is drawn.
+        full_kg: (N,) float64, load with which each robot drains ``drain_loaded_factor`` times as fast; empty where
+            loads weigh nothing.
     """
 
     payload_kg: Float64
     listed_kg: Float64
     min_kg: float
     max_kg: float
+    full_kg: Float64 = _NONE
 
 
 NO_LOADS: Final = Loads(_NONE, _NONE, 0.0, 0.0)
@@ -56,13 +59,14 @@ def make_loads(config: WarehouseConfig) -> Loads:
     if not config.tasks.has_loads:
         return NO_LOADS
     limited = any(role.payload_kg is not None for role in config.fleet)
-    payloads = [role.payload_kg or np.inf for role in config.fleet for _ in range(role.count)]
+    payloads = np.array([role.payload_kg or np.inf for role in config.fleet for _ in range(role.count)])
     drawn = config.tasks.load
     return Loads(
-        payload_kg=np.array(payloads) if limited else _NONE,
+        payload_kg=payloads if limited else _NONE,
         listed_kg=listed_loads(config.tasks) if drawn is None else _NONE,
         min_kg=0.0 if drawn is None else float(drawn.min_kg),
         max_kg=0.0 if drawn is None else float(drawn.max_kg),
+        full_kg=np.where(np.isfinite(payloads), payloads, config.tasks.heaviest_kg),
     )
 
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from bridge.errors import ScenarioError
-from bridge.planners.pibt import PibtPolicy
+from bridge.planners import PibtHeadingPolicy, PibtPolicy
+from bridge.registry import open_world
+from bridge.scenario import load_scenario
 from bridge.warehouse.config import BatteryConfig, ChargingConfig, RoleConfig
 from bridge.warehouse.simulator import WarehouseSimulator
 from bridge.warehouse.validation import check_warehouse
@@ -172,3 +174,25 @@ def test_check_warehouse_asks_for_chargers_where_robots_charge(make_warehouse: A
 def test_charging_refuses_a_threshold_above_the_other() -> None:
     with pytest.raises(ValueError, match=r"expected below < until, got below=0.9 >= until=0.5"):
         ChargingConfig(below=0.9, until=0.5)
+
+
+def test_an_episode_of_the_shipped_shift_sees_charges() -> None:
+    """The clock, batteries and rules of the file, and PIBT at the wheel: robots charge, and none runs flat."""
+    simulator = open_world(load_scenario("warehouse_shift")).roster(1)
+    assert isinstance(simulator, WarehouseSimulator)
+    policy = PibtHeadingPolicy(simulator)
+    simulator.reset(seed=0)
+    was_low, recharged, worked_again = np.zeros((3, 6), bool)
+    while not simulator.arrays.episode_over[0]:
+        policy.act(simulator.arrays)
+        simulator.step()
+        if not simulator.arrays.episode_over[0]:
+            was_low |= simulator.charge[0] < 0.3
+            recharged |= was_low & (simulator.charge[0] >= 0.6 - 0.01)
+            worked_again |= recharged & simulator.has_task[0]
+    figures = _figures(simulator)
+    assert worked_again.sum() >= 3
+    assert figures["charging_share"] > 0.1
+    assert figures["stranded"] == 0
+    assert figures["min_charge"] < 0.3
+    assert figures["deliveries"] > 10
