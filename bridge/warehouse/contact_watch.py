@@ -22,7 +22,7 @@ from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.drives.cell_lists import CellLists, make_cell_lists
 from bridge.warehouse.drives.rectangles import rectangle_distance
 from bridge.warehouse.feature import HELD_STOPPED, Feature, Parts
-from bridge.warehouse.fleet import Fleet, Outcome, Pose
+from bridge.warehouse.fleet import Fleet, Outcome, Pose, half_sides
 from bridge.warehouse.floor import Floor
 
 __all__ = [
@@ -170,10 +170,7 @@ class Figures(NamedTuple):
 
 def make_figures(config: WarehouseConfig, radius_m: Float64) -> Figures:
     """The footprints of a scenario, whose discs around them have ``radius_m``: (N,) float64."""
-    sides = np.array([role.half_sides_m for role in config.fleet for _ in range(role.count)])
-    if not sides.any():
-        sides = sides[:0]
-    return Figures(radius_m, np.ascontiguousarray(sides[:, 0]), np.ascontiguousarray(sides[:, 1]))
+    return Figures(radius_m, *half_sides(config.fleet))
 
 
 @lean_kernel

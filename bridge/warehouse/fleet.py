@@ -7,12 +7,13 @@ belongs to one subject, so that a kernel is given what it needs and no more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.config import RoleConfig, WarehouseConfig
 
 __all__ = [
     "Fleet",
@@ -20,6 +21,7 @@ __all__ = [
     "Pose",
     "TaskPool",
     "Traits",
+    "half_sides",
     "make_fleet",
     "make_outcome",
     "make_pool",
@@ -233,3 +235,16 @@ def make_traits(config: WarehouseConfig, step_s: float) -> Traits:
     ]
     # (N, fields) -> one contiguous array per field
     return Traits(*(np.array(column, np.float64) for column in zip(*rows, strict=True)))
+
+
+def half_sides(roles: Sequence[RoleConfig]) -> tuple[Float64, Float64]:
+    """Rectangular footprints, role after role.
+
+    Returns:
+        Half the length and half the width of each robot's: (N,) float64 in m, 0 for discs; empty if all are discs.
+    """
+    sides = np.array([role.half_sides_m for role in roles for _ in range(role.count)]).reshape(-1, 2)
+    if not sides.any():
+        sides = sides[:0]
+    # (N, 2) -> one contiguous array per side
+    return np.ascontiguousarray(sides[:, 0]), np.ascontiguousarray(sides[:, 1])

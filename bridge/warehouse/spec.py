@@ -82,8 +82,8 @@ def _block(block: BlockConfig, config: WarehouseConfig, turning: bool) -> Observ
                 unit=f"{block.range_m:g} m",
                 low=0.0,
                 high=1.0,
-                description=f"Distance to the nearest rack, wall or robot along {block.beams} beams, counter-clockwise "
-                "from straight ahead; 1 for nothing in range.",
+                description="Distance from the robot's centre to the nearest rack, wall or footprint of another robot "
+                f"along {block.beams} beams, counter-clockwise from straight ahead; 1 for nothing in range.",
             )
         case NeighboursBlock():
             return _neighbours_block(block, turning)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.warehouse.config import DifferentialDriveConfig, DriveConfig, RoleConfig
+from bridge.warehouse.fleet import half_sides
 
 __all__ = ["DriveLimits", "largest_speed", "make_limits", "seconds_per_step"]
 
@@ -70,9 +71,7 @@ def make_limits(
         slipping_envs: Number of environments whose ``speed_factor`` and ``traction`` somebody will write; 0 for none.
         min_traction: Smallest traction; a protective field counts on no more.
     """
-    rectangles = np.array([role.half_sides_m for role in fleet for _ in range(role.count)]).reshape(-1, 2)
-    if not rectangles.any():
-        rectangles = rectangles[:0]
+    half_length, half_width = half_sides(fleet)
     field = drive.protective_field
     return DriveLimits(
         step_s=float(drive.step_s),
@@ -88,8 +87,8 @@ def make_limits(
         field_margin=-1.0 if field is None else float(field.margin_m),
         field_deceleration=float(drive.max_deceleration_mps2 * min_traction),
         widest=max((role.outer_radius_m for role in fleet), default=0.0),
-        half_length=np.ascontiguousarray(rectangles[:, 0]),
-        half_width=np.ascontiguousarray(rectangles[:, 1]),
+        half_length=half_length,
+        half_width=half_width,
         speed_factor=np.ones(slipping_envs),
         traction=np.ones(slipping_envs),
     )

@@ -24,11 +24,16 @@ from bridge.warehouse.config import (
 )
 from bridge.warehouse.drives.drive_limits import largest_speed
 from bridge.warehouse.feature import Feature
-from bridge.warehouse.fleet import Fleet, Outcome, Pose, Traits
+from bridge.warehouse.fleet import Fleet, Outcome, Pose, Traits, half_sides
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.sensors.buckets import make_buckets, sort_robots
 from bridge.warehouse.sensors.lidar import Beams, LidarPlace, Walls, make_beams, make_walls, observe_lidar
+from bridge.warehouse.sensors.lidar_rectangles import (
+    cut_scans_by_rectangles,
+    make_rectangles,
+    points_for_rectangles,
+)
 from bridge.warehouse.sensors.neighbours import NeighbourBlock, make_candidates, observe_neighbours, write_cards
 from bridge.warehouse.sensors.observation import OwnBlocks, observe_own
 from bridge.warehouse.sensors.state import write_state
@@ -82,6 +87,11 @@ class Sensing:
         self._window = self._make_window(_find(config, WindowBlock))
         self._neighbours = self._make_neighbours(_find(config, NeighboursBlock))
         self._lidar = self._make_lidar(_find(config, LidarBlock))
+        self._rectangles = make_rectangles(*half_sides(config.fleet)) if self._lidar else None
+        # Footprints as ``observe_lidar`` takes them, which knows discs alone.
+        self._radius_m = traits.radius_m
+        if self._rectangles is not None:
+            self._radius_m = points_for_rectangles(traits.radius_m, self._rectangles)
         ranges = [self._neighbours.range_m] if self._neighbours else []
         if self._lidar:
             ranges.append(self._lidar[0].range_m + float(traits.radius_m.max()))
@@ -144,8 +154,10 @@ class Sensing:
             yield observe_neighbours, (*seen, block, turning, first, envs, observations)
         if self._lidar is not None:
             lidar, walls, beams = self._lidar
-            radius, buckets = self._traits.radius_m, self._buckets
-            yield observe_lidar, (fleet, pose, radius, walls, buckets, beams, lidar, first, envs, observations)
+            radius, buckets, where = self._radius_m, self._buckets, (beams, lidar, first, envs, observations)
+            yield observe_lidar, (fleet, pose, radius, walls, buckets, *where)
+            if self._rectangles is not None:
+                yield cut_scans_by_rectangles, (fleet.alive, pose, self._rectangles, buckets, *where)
 
     def _state_arguments(self, steps: NDArray[np.int32], envs: Bool, state: Float32) -> tuple[Any, ...]:
         return self._floor, self._fleet, self._pose, steps, self._episode_steps, self._max_speed, envs, state
