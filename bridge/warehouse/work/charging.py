@@ -30,6 +30,7 @@ from bridge.warehouse.random_streams import Purpose
 from bridge.warehouse.work.arrival import has_arrived
 from bridge.warehouse.work.battery import drained_share
 from bridge.warehouse.work.loads import Loads, make_loads
+from bridge.warehouse.work.off_duty import find_columns, observe_off_duty
 
 __all__ = [
     "CHARGING_METRICS",
@@ -39,7 +40,6 @@ __all__ = [
     "charge_robots",
     "make_charge_rules",
     "make_charge_state",
-    "observe_charging",
     "send_to_chargers",
 ]
 
@@ -135,9 +135,7 @@ class Charging(Feature):
         self._parts = parts
         self._rules = make_charge_rules(parts.config, parts.step_s)
         self._state = make_charge_state(*parts.fleet.cell.shape)
-        self._self_at = parts.column("self", "charging")
-        self._target_at = parts.column("target", "to_charger")
-        self._parking_at = parts.column("target", "to_parking")
+        self._columns = find_columns(parts, "charging", "to_charger")
         state = (parts.floor, parts.fleet, parts.pose, parts.outcome, parts.pool, parts.traits)
         loads = (make_loads(parts.config), parts.keys[Purpose.TASK])
         self._charge = bind(charge_robots, *state, *loads, self._rules, self._state, parts.radius_m)
@@ -163,8 +161,8 @@ class Charging(Feature):
 
     def observe(self, first: int, envs: Bool, observations: NDArray[np.float32]) -> None:
         """See :class:`Feature`."""
-        columns = (self._self_at, self._target_at, self._parking_at)
-        observe_charging(self._parts.fleet, self._state, columns, first, envs, observations)
+        alive, state = self._parts.fleet.alive, self._state
+        observe_off_duty(alive, state.charging, state.charger, self._columns, first, envs, observations)
 
     def clear_figures(self, envs: Bool) -> None:
         """See :class:`Feature`."""
@@ -315,39 +313,3 @@ def _nearest_free(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: i
         if length < best_length and not pool.claimed[env, charger]:
             best, best_length = int(charger), length
     return best
-
-
-@lean_kernel
-def observe_charging(
-    fleet: Fleet,
-    state: ChargeState,
-    columns: tuple[int, int, int],
-    first: int,
-    envs: Bool,
-    observations: NDArray[np.float32],
-) -> None:
-    """Write ``charging`` of the block ``self``, and ``to_charger`` and ``to_parking`` of the block ``target``.
-
-    Args:
-        fleet: What robots do.
-        state: Which of them charge.
-        columns: Places of the three fields; -1 for a block that is not used.
-        first: Slot of the role's first robot on the robot axis.
-        envs: (E,) bool, environments to treat.
-        observations: (E, A, F) float32, written where a robot lives.
-    """
-    charging_at, charger_at, parking_at = columns
-    for env in range(len(envs)):
-        if not envs[env]:
-            continue
-        for slot in range(observations.shape[1]):
-            robot = first + slot
-            if not fleet.alive[env, robot]:
-                continue
-            if charging_at >= 0:
-                observations[env, slot, charging_at] = state.charging[env, robot]
-            if charger_at >= 0:
-                to_charger = state.charger[env, robot] >= 0
-                observations[env, slot, charger_at] = to_charger
-                if to_charger:
-                    observations[env, slot, parking_at] = 0.0

@@ -25,9 +25,10 @@ from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.work.arrival import has_arrived
 from bridge.warehouse.work.meeting_state import WAITED, MeetingRules, MeetingState, wants_to_fetch
+from bridge.warehouse.work.off_duty import find_columns, observe_off_duty
 from bridge.warehouse.work.picker_calls import call_pickers
 
-__all__ = ["MEETING_METRICS", "Meeting", "find_helpers", "observe_meetings"]
+__all__ = ["MEETING_METRICS", "Meeting", "find_helpers", "find_partners"]
 
 Bool = NDArray[np.bool_]
 Float64 = NDArray[np.float64]
@@ -57,6 +58,7 @@ class Meeting(Feature):
             station=np.full(robots, -1, np.int32),
             helper=np.full(robots, -1, np.int32),
             stands=np.zeros(robots, np.int32),
+            partner_is_there=np.zeros(robots, np.bool_),
             called=np.zeros((robots[0], num_goals), np.bool_),
             demand=np.zeros(num_goals, np.int32),
             awaited=np.zeros(num_goals, np.bool_),
@@ -65,11 +67,7 @@ class Meeting(Feature):
         fleet, pose, outcome, rules, state = parts.fleet, parts.pose, parts.outcome, self._rules, self._state
         self._find = bind(find_helpers, parts.floor, fleet, pose, outcome, rules, state, ready)
         self._call = bind(call_pickers, parts.floor, fleet, outcome, parts.pool, rules, state)
-        self._columns = (
-            parts.column("self", "partner_is_there"),
-            parts.column("target", "to_meeting"),
-            parts.column("target", "to_parking"),
-        )
+        self._columns = find_columns(parts, "partner_is_there", "to_meeting")
 
     def begin(self, envs: Bool) -> None:
         """See :class:`Feature`."""
@@ -93,7 +91,9 @@ class Meeting(Feature):
 
     def observe(self, first: int, envs: Bool, observations: NDArray[np.float32]) -> None:
         """See :class:`Feature`."""
-        observe_meetings(self._parts.fleet, self._rules, self._state, self._columns, first, envs, observations)
+        fleet, state = self._parts.fleet, self._state
+        find_partners(fleet, self._rules, state, first, observations.shape[1], envs)
+        observe_off_duty(fleet.alive, state.partner_is_there, state.station, self._columns, first, envs, observations)
 
     def clear_figures(self, envs: Bool) -> None:
         """See :class:`Feature`."""
@@ -207,41 +207,14 @@ def _find_helper(
 
 
 @lean_kernel
-def observe_meetings(
-    fleet: Fleet,
-    rules: MeetingRules,
-    state: MeetingState,
-    columns: tuple[int, int, int],
-    first: int,
-    envs: Bool,
-    observations: NDArray[np.float32],
+def find_partners(
+    fleet: Fleet, rules: MeetingRules, state: MeetingState, first: int, num_slots: int, envs: Bool
 ) -> None:
-    """Write ``partner_is_there`` of the block ``self``, and ``to_meeting`` and ``to_parking`` of the block ``target``.
-
-    Args:
-        fleet: What robots do.
-        rules: Who is a picker.
-        state: Who helps whom.
-        columns: Places of the three fields; -1 for a block that is not used.
-        first: Slot of the role's first robot on the robot axis.
-        envs: (E,) bool, environments to treat.
-        observations: (E, A, F) float32, written where a robot lives.
-    """
-    there_at, meeting_at, parking_at = columns
+    """Write ``partner_is_there`` of ``state`` for the slots of a role, in the environments of ``envs``: (E,) bool."""
     for env in range(len(envs)):
-        if not envs[env]:
-            continue
-        for slot in range(observations.shape[1]):
-            robot = first + slot
-            if not fleet.alive[env, robot]:
-                continue
-            called = state.station[env, robot] >= 0
-            if there_at >= 0:
-                observations[env, slot, there_at] = _partner_is_there(fleet, rules, state, env, robot)
-            if meeting_at >= 0:
-                observations[env, slot, meeting_at] = called
-                if called:
-                    observations[env, slot, parking_at] = 0.0
+        if envs[env]:
+            for robot in range(first, first + num_slots):
+                state.partner_is_there[env, robot] = _partner_is_there(fleet, rules, state, env, robot)
 
 
 @kernel_part

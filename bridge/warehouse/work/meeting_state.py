@@ -47,6 +47,7 @@ class MeetingState(NamedTuple):
         station: (E, N) int32, goal of the pick-up that a picker is called to; -1 for none.
         helper: (E, N) int32, picker that stands beside a carrier at its pick-up; -1 for nobody.
         stands: (E, N) int32, steps that a carrier has stood at its pick-up; 0 elsewhere.
+        partner_is_there: (E, N) bool, a picker helps this carrier; or a carrier stands where this picker is called to.
         called: (E, G) bool, pick-ups that a picker is called to.
         demand: (G,) int32, scratch: 1 + the longest ``Fleet.waiting`` of the carriers that go to a pick-up; 0 for none.
         awaited: (G,) bool, scratch: a carrier stands there.
@@ -56,6 +57,7 @@ class MeetingState(NamedTuple):
     station: Int32
     helper: Int32
     stands: Int32
+    partner_is_there: Bool
     called: Bool
     demand: Int32
     awaited: Bool
