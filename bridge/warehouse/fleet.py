@@ -166,7 +166,7 @@ class Traits(NamedTuple):
         radius_m: float64, footprint, or the disc around a rectangular one.
         idle_drain: float64, share of the charge lost per step by electronics.
         moving_drain: float64, additional share per step while moving.
-        loaded_factor: float64, factor on the moving drain while loaded.
+        loaded_factor: float64, factor on the moving drain while loaded, or with a full load (see ``battery``).
         initial_min: float64, smallest charge at the start.
         initial_max: float64, largest charge at the start.
     """
