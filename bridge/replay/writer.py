@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from bridge.errors import SpecMismatchError
 from bridge.replay.encoding import MISSING, encode, quantise
 from bridge.replay.recording import EVENT_LABELS, Recording
+from bridge.warehouse.config import RoleConfig
 
 __all__ = ["page_text", "write_replay"]
 
@@ -53,7 +54,7 @@ def write_replay(recording: Recording, path: Path) -> None:
 def page_text(recording: Recording) -> str:
     """The whole page."""
     style = _read("style.css")
-    script = "(() => {\n'use strict';\n" + "\n".join(_read(name) for name in _SCRIPTS) + "\n})();\n"
+    script = "(() => {\n'use strict';\n" + "\n".join(_code(name) for name in _SCRIPTS) + "\n})();\n"
     parts = {
         "title": html.escape(f"{recording.scenario} - replay"),
         "policy": (
@@ -70,6 +71,11 @@ def page_text(recording: Recording) -> str:
 
 def _read(name: str) -> str:
     return _PAGE.joinpath(name).read_text(encoding="utf-8")
+
+
+def _code(name: str) -> str:
+    """A script without the lines that are comments alone."""
+    return re.sub(r"^ *(//.*|/\*\*.*\*/)\n", "", _read(name), flags=re.MULTILINE)
 
 
 def _hash(text: str) -> str:
@@ -91,7 +97,7 @@ def _header(recording: Recording) -> dict[str, Any]:
         "width": layout.width,
         "height": layout.height,
         "cell_size_m": layout.cell_size_m,
-        "roles": [{"name": r.role, "count": r.count, "radius_m": r.outer_radius_m} for r in recording.config.fleet],
+        "roles": [_role(role) for role in recording.config.fleet],
         "position_resolution_m": _POSITION_RESOLUTION_M,
         "heading_levels": _HEADING_LEVELS,
         "charge_levels": _CHARGE_LEVELS,
@@ -118,6 +124,14 @@ def _header(recording: Recording) -> dict[str, Any]:
         "kinds": [{"name": kind, "label": EVENT_LABELS.get(kind, kind)} for kind in recording.events.kinds],
         "figures": [{"name": name, "meaning": text, "value": value} for name, text, value in recording.figures],
     }
+
+
+def _role(role: RoleConfig) -> dict[str, Any]:
+    """Name, number and footprint; of a rectangle, the radius is that of the circle around it."""
+    described: dict[str, Any] = {"name": role.role, "count": role.count, "radius_m": role.outer_radius_m}
+    if role.length_m is not None:
+        described |= {"length_m": role.length_m, "width_m": role.width_m}
+    return described
 
 
 def _arrays(recording: Recording) -> dict[str, NDArray[Any]]:

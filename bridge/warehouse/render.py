@@ -36,6 +36,7 @@ _LINES: Rgb = (228, 228, 222)
 _RACK: Rgb = (92, 101, 115)
 _RACK_EDGE: Rgb = (66, 74, 87)
 _INK: Rgb = (45, 50, 58)
+_RIM: Rgb = (255, 255, 255)
 _LOAD: Rgb = (255, 196, 61)
 _PICKUP: Rgb = (190, 225, 196)
 _DELIVERY: Rgb = (247, 199, 160)
@@ -60,6 +61,7 @@ def render_rgb(simulator: WarehouseView, env_index: int = 0, cell_px: int | None
     Racks are dark; pick-ups green, deliveries orange, parking places grey, chargers yellow.
     Robots have the colour of their role and the number of their slot in it; a yellow box is a
     load, a thin line leads to the target, a bar shows the heading of a robot that drives.
+    Rectangular footprints are drawn as such, turned by the heading.
 
     Args:
         simulator: The running warehouse.
@@ -191,7 +193,7 @@ def _draw_robots(picture: Image.Image, simulator: WarehouseView, env: int, cell_
     cell = cell_px * _OVERSAMPLING
     draw = ImageDraw.Draw(picture)
     centres = _centres(simulator, env, cell)
-    drives = simulator.config.drive.kind != "grid"
+    drives, rim = simulator.config.drive.kind != "grid", max(1, cell // 24)
     for (colour, role), config in zip(_coloured_roles(simulator), simulator.config.fleet, strict=True):
         # On large floors robots are drawn larger than they are, to be seen at all.
         radius = max(config.outer_radius_m / simulator.layout.cell_size_m * cell, _OVERSAMPLING * 2.5)
@@ -199,23 +201,41 @@ def _draw_robots(picture: Image.Image, simulator: WarehouseView, env: int, cell_
             if not simulator.alive[env, robot]:
                 continue
             x, y = centres[robot]
-            disc = [x - radius, y - radius, x + radius, y + radius]
-            draw.ellipse(disc, colour, (255, 255, 255), max(1, cell // 24))
-            if simulator.loaded[env, robot]:
-                half = radius * 0.62
-                draw.rounded_rectangle([x - half, y - half, x + half, y + half], radius / 6, _LOAD)
+            heading, loaded = float(simulator.heading_rad[env, robot]), bool(simulator.loaded[env, robot])
+            if config.length_m is None:
+                front = inner = radius
+                disc = [x - radius, y - radius, x + radius, y + radius]
+                draw.ellipse(disc, colour, _RIM, rim)
+                if loaded:
+                    half = radius * 0.62
+                    draw.rounded_rectangle([x - half, y - half, x + half, y + half], radius / 6, _LOAD)
+            else:
+                front, side = (radius * half / config.outer_radius_m for half in config.half_sides_m)
+                inner = min(front, side)
+                draw.polygon(_corners((x, y), heading, front, side), colour, _RIM, rim)
+                if loaded:
+                    draw.polygon(_corners((x, y), heading, 0.62 * front, 0.62 * side), _LOAD)
             if drives:
-                _draw_heading(draw, (x, y), radius, float(simulator.heading_rad[env, robot]))
-            if radius >= _MIN_NUMBERED_PX * _OVERSAMPLING:
-                ink = _INK if simulator.loaded[env, robot] else (255, 255, 255)
-                draw.text((x, y), str(robot - role.start), ink, _font(round(radius * 0.95)), anchor="mm")
+                _draw_heading(draw, (x, y), front, inner, heading)
+            if inner >= _MIN_NUMBERED_PX * _OVERSAMPLING:
+                ink = _INK if loaded else _RIM
+                draw.text((x, y), str(robot - role.start), ink, _font(round(inner * 0.95)), anchor="mm")
 
 
-def _draw_heading(draw: ImageDraw.ImageDraw, centre: Point, radius: float, heading_rad: float) -> None:
+def _corners(centre: Point, heading_rad: float, front: float, side: float) -> list[Point]:
+    """Of a rectangle that reaches so far ahead and back, and to the sides; y points down in a picture."""
+    x, y = math.cos(heading_rad), -math.sin(heading_rad)
+    return [
+        (centre[0] + ahead * front * x - aside * side * y, centre[1] + ahead * front * y + aside * side * x)
+        for ahead, aside in ((1, 1), (1, -1), (-1, -1), (-1, 1))
+    ]
+
+
+def _draw_heading(draw: ImageDraw.ImageDraw, centre: Point, front: float, inner: float, heading_rad: float) -> None:
     """A bar across the front of the robot's rim; y points down in a picture, up on the floor."""
     x, y = math.cos(heading_rad), -math.sin(heading_rad)
-    ends = [(centre[0] + x * radius * share, centre[1] + y * radius * share) for share in (0.7, 1.35)]
-    draw.line(ends, _INK, max(2, round(radius / 4)))
+    ends = [(centre[0] + x * front * share, centre[1] + y * front * share) for share in (0.7, 1.35)]
+    draw.line(ends, _INK, max(2, round(inner / 4)))
 
 
 def _coloured_roles(simulator: WarehouseView) -> list[tuple[Rgb, slice]]:

@@ -52,8 +52,12 @@ class Replay {
     this.heightM = this.header.height * this.header.cell_size_m;
     this.robots = [];
     this.header.roles.forEach((role, index) => {
+      const { radius_m: radius, length_m: length, width_m: width } = role;
+      // Of a rectangle, radius is that of the circle around it; how far it reaches ahead, and to its nearest side.
+      const front = length ? length / 2 / radius : 1;
+      const inner = length ? Math.min(length, width) / 2 / radius : 1;
       for (let slot = 0; slot < role.count; slot++) {
-        this.robots.push({ name: `${role.name}_${slot}`, role: index, slot, radius: role.radius_m });
+        this.robots.push({ name: `${role.name}_${slot}`, role: index, slot, radius, front, inner });
       }
     });
     this.count = this.robots.length;

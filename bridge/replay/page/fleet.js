@@ -45,6 +45,14 @@ class FleetLayer {
     return Math.max(this.replay.robots[robot].radius * this.camera.scale, SMALLEST_PX);
   }
 
+  /** Where and how a robot is drawn, in pixels. */
+  drawn(robot) {
+    const { camera } = this;
+    return {
+      x: camera.screenX(this.x[robot]), y: camera.screenY(this.y[robot]), radius: this.radius(robot), heading: this.heading[robot],
+    };
+  }
+
   /** The robot at a point of the canvas; -1 for none. */
   at(sx, sy) {
     let best = -1;
@@ -175,7 +183,8 @@ class FleetLayer {
     c.lineJoin = 'round';
     c.beginPath();
     for (const robot of robots) {
-      addBody(c, role, this.camera.screenX(this.x[robot]), this.camera.screenY(this.y[robot]), this.radius(robot));
+      const { x, y, radius, heading } = this.drawn(robot);
+      addBody(c, this.replay.header.roles[role], role, x, y, radius, heading);
     }
     c.fill();
     c.stroke();
@@ -188,8 +197,11 @@ class FleetLayer {
     c.beginPath();
     for (const robot of robots) {
       if (!(this.replay.flags(t, robot) & FLAG.loaded)) continue;
-      const half = this.radius(robot) * 0.6;
-      c.rect(this.camera.screenX(this.x[robot]) - half, this.camera.screenY(this.y[robot]) - half, 2 * half, 2 * half);
+      const { x, y, radius, heading } = this.drawn(robot);
+      const half = radius * 0.6;
+      const rectangle = rectangleOf(this.replay.header.roles[this.replay.robots[robot].role]);
+      if (rectangle) addTurned(c, rectangle, x, y, half, heading);
+      else c.rect(x - half, y - half, 2 * half, 2 * half);
     }
     c.fill();
     c.stroke();
@@ -201,11 +213,10 @@ class FleetLayer {
     c.lineWidth = Math.min(Math.max(this.camera.scale * 0.08, 1.5), 5);
     c.beginPath();
     for (const robot of robots) {
-      const x = this.camera.screenX(this.x[robot]);
-      const y = this.camera.screenY(this.y[robot]);
-      const radius = this.radius(robot);
-      const dx = Math.cos(this.heading[robot]) * radius;
-      const dy = -Math.sin(this.heading[robot]) * radius;
+      const { x, y, radius, heading } = this.drawn(robot);
+      const front = radius * this.replay.robots[robot].front;
+      const dx = Math.cos(heading) * front;
+      const dy = -Math.sin(heading) * front;
       c.moveTo(x + dx * 0.75, y + dy * 0.75);
       c.lineTo(x + dx * 1.5, y + dy * 1.5);
     }
@@ -235,7 +246,7 @@ class FleetLayer {
     c.textAlign = 'center';
     c.textBaseline = 'middle';
     for (const robot of robots) {
-      const radius = this.radius(robot);
+      const radius = this.radius(robot) * this.replay.robots[robot].inner;
       if (radius < NUMBERS_FROM_PX) continue;
       const text = String(this.replay.robots[robot].slot);
       const size = radius * [0.95, 0.8, 0.6, 0.45][Math.min(text.length, 4) - 1]; // within the load's box

@@ -8,7 +8,7 @@ function buildLegend(replay, parent, theme, ratio) {
     c.strokeStyle = theme.outline;
     c.lineWidth = 1.2;
     c.beginPath();
-    addBody(c, index, middle, middle, 7);
+    addBody(c, role, index, middle, middle, role.length_m ? 9 : 7, 0);
     c.fill();
     c.stroke();
   }]));

@@ -28,17 +28,38 @@ function star() {
   });
 }
 
-/** Add the outline of a role's robot to the path. */
-function addBody(c, role, x, y, radius) {
-  const corners = ROLE_SHAPES[role % ROLE_SHAPES.length];
+/** Corners of a rectangular footprint that faces right, in the circle of radius 1 around it; null for a disc. */
+function rectangleOf(role) {
+  if (!role.length_m) return null;
+  const x = role.length_m / 2 / role.radius_m;
+  const y = role.width_m / 2 / role.radius_m;
+  return [[x, -y], [-x, -y], [-x, y], [x, y]];
+}
+
+/** Add the outline of a robot to the path: its footprint where that is a rectangle, else the shape of its role. */
+function addBody(c, role, index, x, y, radius, heading) {
+  const rectangle = rectangleOf(role);
+  if (rectangle) {
+    addTurned(c, rectangle, x, y, radius, heading);
+    return;
+  }
+  const corners = ROLE_SHAPES[index % ROLE_SHAPES.length];
   if (!corners) {
     c.moveTo(x + radius, y);
     c.arc(x, y, radius, 0, 2 * Math.PI);
     return;
   }
+  addTurned(c, corners, x, y, radius, 0);
+}
+
+/** Add a polygon to the path, turned counter-clockwise; y points down. */
+function addTurned(c, corners, x, y, radius, angle) {
+  const cos = Math.cos(angle) * radius;
+  const sin = Math.sin(angle) * radius;
   corners.forEach(([dx, dy], k) => {
-    if (k) c.lineTo(x + dx * radius, y + dy * radius);
-    else c.moveTo(x + dx * radius, y + dy * radius);
+    const corner = [x + dx * cos + dy * sin, y + dy * cos - dx * sin];
+    if (k) c.lineTo(...corner);
+    else c.moveTo(...corner);
   });
   c.closePath();
 }

@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import json
 import re
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,6 +77,33 @@ def test_write_replay_names_the_path_that_cannot_be_written(record: Record, tmp_
         write_replay(recording, missing)
 
 
+def header_of(text: str) -> dict[str, Any]:
+    """What stands before the arrays in the payload of a page."""
+    payload = re.search(r'type="application/octet-stream">\s*([A-Za-z0-9+/=]+)', text)
+    assert payload is not None
+    data = zlib.decompress(base64.b64decode(payload[1]))
+    return dict(json.loads(data[4 : 4 + int.from_bytes(data[:4], "little")]))
+
+
+def test_page_tells_the_sides_of_rectangles_and_nothing_of_them_for_discs(record: Record) -> None:
+    _, recording = record("warehouse_small", "pibt", 50)
+    (carrier,) = header_of(page_text(recording))["roles"]
+    assert carrier.keys() == {"name", "count", "radius_m"}
+    forklift = RoleConfig(role="forklift", count=8, length_m=0.6, width_m=0.8)
+    config = recording.config.model_copy(update={"fleet": (forklift,)})
+    (described,) = header_of(page_text(dataclasses.replace(recording, config=config)))["roles"]
+    assert described == {"name": "forklift", "count": 8, "radius_m": 0.5, "length_m": 0.6, "width_m": 0.8}
+
+
+def test_page_carries_no_comments_of_its_scripts(record: Record) -> None:
+    _, recording = record("warehouse_small", "pibt", 50)
+    script = re.search(r"<script>(.*?)</script>", page_text(recording), re.DOTALL)
+    assert script is not None
+    lines = script[1].splitlines()
+    assert len(lines) > 1_000
+    assert not [line for line in lines if line.strip().startswith(("//", "/*", "*"))]
+
+
 def hall(rows: int, columns: int) -> list[str]:
     """Racks two deep between aisles, stations in the aisles, deliveries on both sides, parking at top and bottom."""
     cells = np.full((rows, columns), ".")
@@ -89,11 +119,14 @@ def hall(rows: int, columns: int) -> list[str]:
 
 @pytest.mark.slow
 def test_page_of_500_robots_and_1000_steps_stays_below_10_mb(tmp_path: Path) -> None:
-    """With random driving and a lidar of 36 beams, which compress worst."""
+    """With random driving and a lidar of 36 beams, which compress worst; discs and rectangles."""
     rows = hall(81, 140)
     config = WarehouseConfig(
         layout=LayoutConfig(grid="\n".join(rows), cell_size_m=1.5),
-        fleet=(RoleConfig(role="carrier", count=500),),
+        fleet=(
+            RoleConfig(role="carrier", count=250),
+            RoleConfig(role="forklift", count=250, length_m=0.9, width_m=0.65),
+        ),
         drive=DifferentialDriveConfig(),
         observation=(TargetBlock(), PathBlock(), LidarBlock()),
         episode_steps=2_000,

@@ -20,6 +20,8 @@ from bridge.replay import Recording, ReplayEvent, RobotField, record_replay, wri
 from bridge.replay.encoding import quantise
 from bridge.replay.writer import page_text
 from bridge.scenario import load_scenario
+from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.layout import Layout
 from bridge.warehouse.simulator import WarehouseSimulator
 
 Record = Callable[..., tuple[Path, Recording]]
@@ -289,6 +291,38 @@ def test_page_draws_racks_robots_and_event_signs(page: Any, record: Record) -> N
         assert (0x00, 0x72, 0xB2) in colours(*recording.positions_m[step, robot], 12)
     for robot in np.flatnonzero(recording.contacts[step]):
         assert (0xB3, 0x26, 0x1E) in colours(*recording.positions_m[step - 1, robot], 8)
+
+
+def test_page_draws_rectangles_turned_by_their_heading(page: Any, policies: Policies, tmp_path: Path) -> None:
+    forklift = {"role": "forklift", "count": 3, "length_m": 1.2, "width_m": 0.6}
+    layout = {"grid": "S..P..E\n.......\n.......", "cell_size_m": 2.0}
+    config = WarehouseConfig.model_validate({"layout": layout, "fleet": (forklift,), "drive": {"kind": "differential"}})
+    simulator = WarehouseSimulator(config, Layout.from_drawing(layout["grid"].split(), 2.0, "test"), 1)
+    path = tmp_path / "replay.html"
+    recording = record_replay(
+        simulator, policies(simulator, "random"), path, seed=3, max_steps=30, scenario_name="forklifts"
+    )
+    simulator.close()
+    page.open(path, "step=30&paused&theme=light")
+    page.key("l")  # no lines to targets
+    picture = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+    inside = [(0.5, 0.2), (0.5, -0.2), (-0.5, 0.2), (-0.5, -0.2)]
+    outside = [(0.0, 0.36), (0.0, -0.36), (0.66, 0.2), (-0.66, -0.2)]
+    ahead, left = np.array(inside + outside).T
+    assert np.abs(np.sin(2.0 * recording.heading_rad[30])).max() > 0.3  # not all along an axis
+    for (x, y), heading in zip(recording.positions_m[30], recording.heading_rad[30], strict=True):
+        xs, ys = (
+            x + ahead * np.cos(heading) - left * np.sin(heading),
+            y + ahead * np.sin(heading) + left * np.cos(heading),
+        )
+        places = page.run(
+            "(() => { const box = document.getElementById('fleet').getBoundingClientRect();"
+            f" const xs = {xs.tolist()}; const ys = {ys.tolist()}; return xs.map((x, k) =>"
+            " [box.left + agvReplay.camera.screenX(x), box.top + agvReplay.camera.screenY(ys[k])]); })()"
+        )
+        columns, rows = np.rint(places).astype(int).T
+        blue = (picture[rows, columns] == (0x00, 0x72, 0xB2)).all(axis=1)
+        assert blue.tolist() == [True] * 4 + [False] * 4
 
 
 def test_page_changes_between_light_and_dark(page: Any, record: Record) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,6 +100,54 @@ def test_render_rgb_points_the_heading_up_when_a_robot_faces_up() -> None:
         if y > tip:
             assert (picture[y - tip, x] == ink).all()
         assert not (picture[y + tip, x] == ink).all()
+
+
+@pytest.mark.parametrize(("length_m", "width_m"), [(1.2, 0.6), (0.5, 1.1)])
+def test_render_rgb_draws_rectangles_turned_by_their_heading(
+    make_warehouse: Any, length_m: float, width_m: float
+) -> None:
+    forklift = {"role": "carrier", "count": 4, "length_m": length_m, "width_m": width_m}
+    config, layout = make_warehouse(
+        "S.....E\n.......", fleet=(forklift,), drive={"kind": "differential"}, cell_size_m=2
+    )
+    simulator = WarehouseSimulator(config, layout, 1)
+    simulator.reset(seed=4)
+    places = np.array([[2.9, 2.6], [5.1, 1.2], [8.2, 2.4], [11.0, 1.0]])
+    simulator._pose.x[0], simulator._pose.y[0] = places.T
+    simulator.heading_rad[0] = headings = np.array([0.3, 1.4, -2.0, 0.0])
+    simulator._fleet.pickup[0] = -1  # no lines to targets
+    picture = render_floor(simulator, 0, 120)
+    row, column = np.mgrid[: picture.shape[0], : picture.shape[1]]
+    x, y = (column + 0.5) / 60, layout.height * 2 - (row + 0.5) / 60
+    blue, white = ((picture == np.array(colour)).all(axis=-1) for colour in (CARRIER, (255, 255, 255)))
+    # How far outside the nearest footprint each pixel lies, in pixels; negative within.
+    outside = np.full(x.shape, np.inf)
+    for (x_m, y_m), heading in zip(places, headings, strict=True):
+        dx, dy = x - x_m, y - y_m
+        ahead = np.abs(dx * np.cos(heading) + dy * np.sin(heading)) - length_m / 2
+        aside = np.abs(dy * np.cos(heading) - dx * np.sin(heading)) - width_m / 2
+        outside = np.minimum(outside, np.maximum(ahead, aside) * 60)
+    assert not (blue | white)[outside > 1.5].any()
+    # A rim of 5 pixels, and the number and half the bar within.
+    assert white[(outside > -4) & (outside < -1)].mean() > 0.95
+    assert blue[outside < -6].mean() > 0.85
+    simulator.close()
+
+
+def test_render_rgb_draws_the_load_of_a_rectangle_as_a_smaller_one(make_warehouse: Any) -> None:
+    forklift = {"role": "carrier", "count": 1, "length_m": 1.2, "width_m": 0.6}
+    config, layout = make_warehouse("S.E", fleet=(forklift,), drive={"kind": "differential"}, cell_size_m=2)
+    simulator = WarehouseSimulator(config, layout, 1)
+    simulator.reset(seed=4)
+    simulator._pose.x[0], simulator._pose.y[0] = 3.0, 1.0
+    simulator.heading_rad[0] = np.pi / 2
+    simulator._fleet.loaded[0] = True
+    yellow = (render_floor(simulator, 0, 120) == np.array(LOAD)).all(axis=-1)
+    rows, columns = np.nonzero(yellow)
+    # 62 % of 1.2 m up and down, and of 0.6 m to the sides, at 60 pixels a metre.
+    assert (np.ptp(rows) + 1, np.ptp(columns) + 1) == pytest.approx((0.62 * 72, 0.62 * 36), abs=2)
+    assert (rows.mean(), columns.mean()) == pytest.approx((60, 180), abs=3)
+    simulator.close()
 
 
 @pytest.mark.parametrize("cell_px", [2, 5, None])
