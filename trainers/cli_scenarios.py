@@ -19,6 +19,7 @@ from bridge.registry import open_world
 from bridge.scenario import Scenario, load_scenario, scenario_json_schema, shipped_scenarios
 from bridge.scenario_listening import listen_on
 from bridge.specs import RoleSpec, WorldSpec
+from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.layout_variation import LayoutVariant
 from trainers.config import train_config
 from trainers.scenario_config import training_scenarios
@@ -80,12 +81,14 @@ def show(
             f"blocked cells: {varied.num_blocked}",
             highlight=False,
         )
-    _show_spec(console, world.spec)
+    _show_spec(console, world.spec, getattr(world, "config", None))
 
 
-def _show_spec(console: Console, spec: WorldSpec) -> None:
+def _show_spec(console: Console, spec: WorldSpec, config: object) -> None:
+    fleet = config.fleet if isinstance(config, WarehouseConfig) else ()
+    footprints = {role.role: f", footprint: {role.footprint}" for role in fleet}
     for role in spec.roles:
-        _show_role(console, role)
+        _show_role(console, role, footprints.get(role.name, ""))
     console.print(f"\nglobal state for critics: {spec.state_size} values", highlight=False)
     if spec.metrics:
         console.print("figures per episode:", highlight=False)
@@ -93,11 +96,11 @@ def _show_spec(console: Console, spec: WorldSpec) -> None:
             console.print(f"  {metric.name}: {metric.description}", highlight=False)
 
 
-def _show_role(console: Console, role: RoleSpec) -> None:
+def _show_role(console: Console, role: RoleSpec, footprint: str) -> None:
     action = role.action
     parts = [f"{action.num_continuous} continuous in [-1, 1]"] if action.num_continuous else []
     parts += [f"discrete branches of {action.discrete_branches}"] if action.discrete_branches else []
-    console.print(f"\nrole [bold]{role.name}[/bold]: {role.num_slots} robots", highlight=False)
+    console.print(f"\nrole [bold]{role.name}[/bold]: {role.num_slots} robots{footprint}", highlight=False)
     names = f" ({', '.join(action.names)})" if action.names else ""
     console.print(f"action: {' and '.join(parts)}{names}", highlight=False)
     console.print(f"observation: {role.observation.size} values, layout {role.observation.digest}", highlight=False)

@@ -127,6 +127,13 @@ class RoleConfig(Section):
         return 0.5 * self.length_m, 0.5 * self.width_m
 
     @property
+    def footprint(self) -> str:
+        """The footprint in words."""
+        if self.length_m is None:
+            return f"disc of radius {self.radius_m:g} m"
+        return f"rectangle, {self.length_m:g} m long, {self.width_m:g} m wide"
+
+    @property
     def outer_radius_m(self) -> float:
         """Radius of the smallest disc that holds the footprint, whichever way the robot faces."""
         return self.radius_m if self.length_m is None else math.hypot(*self.half_sides_m)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -24,3 +26,16 @@ def test_show_refuses_a_variant_that_there_is_not() -> None:
         assert isinstance(result.exception, ScenarioError)
         with pytest.raises(ScenarioError, match=rf"--variant: expected one of the scenario's {count} variants, .* 8\."):
             raise result.exception
+
+
+def test_show_tells_the_footprints_of_robots(tmp_path: Path) -> None:
+    fleet = "{role: forklift, count: 2, length_m: 0.8, width_m: 0.5}, {role: carrier, count: 1}"
+    file = tmp_path / "yard.yaml"
+    file.write_text(
+        "schema: 1\nworld: warehouse\nwarehouse:\n  layout: {grid: 'S..P.PPE'}\n"
+        f"  fleet: [{fleet}]\n  drive: {{kind: differential}}\n"
+    )
+    result = CliRunner().invoke(app, ["show", str(file)])
+    assert result.exit_code == 0, result.exception
+    assert "role forklift: 2 robots, footprint: rectangle, 0.8 m long, 0.5 m wide" in result.output
+    assert "role carrier: 1 robots, footprint: disc of radius 0.35 m" in result.output
