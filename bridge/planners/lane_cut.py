@@ -22,7 +22,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel
+from bridge.planners.max_flow import make_network, maximum_flow
 from bridge.warehouse.config import DifferentialDriveConfig
 from bridge.warehouse.floor import make_moves
 from bridge.warehouse.layout import Layout
@@ -52,7 +52,12 @@ def crossings_per_s(layout: Layout, drive: DifferentialDriveConfig, inner_radius
     if (sources & sinks).any():
         return math.inf
     rates = border_rates(layout, drive, inner_radius_m, sources | sinks)
-    return float(_max_flow(_undirected(layout), rates, np.flatnonzero(sources).astype(np.int32), sinks))
+    moves = _undirected(layout)
+    # Every border once, by the cell above it or to the left of it.
+    cells, sides = np.nonzero(rates[:, 2:4] > 0.0)
+    there = rates[cells, 2 + sides]
+    network = make_network(len(moves), cells, moves[cells, 2 + sides], there, there)
+    return float(maximum_flow(network, np.flatnonzero(sources).astype(np.int32), sinks))
 
 
 def lane_rate(half_m: float, lateral_m: float, inner_radius_m: float, drive: DifferentialDriveConfig) -> float:
@@ -141,49 +146,3 @@ def _around(layout: Layout, stations: Int32, radius_m: float) -> Bool:
                 if gap <= radius_m and 0 <= row + down < layout.height and 0 <= column + right < layout.width:
                     found[row + down, column + right] = True
     return (found & ~layout.blocked).ravel()
-
-
-@kernel
-def _max_flow(moves: Int32, rates: Float64, sources: Int32, sinks: Bool) -> float:
-    """Maximum flow over borders of limited capacity, the same both ways (Edmonds and Karp 1972)."""
-    cells = len(moves)
-    left = rates.copy()
-    came = np.empty(cells, np.int32)  # move that led into a cell, 0 for a source, -1 for not reached
-    queue = np.empty(cells, np.int32)
-    total = 0.0
-    while True:
-        came[:] = -1
-        head = tail = 0
-        for source in sources:
-            came[source] = 0
-            queue[tail] = source
-            tail += 1
-        end = -1
-        while head < tail and end < 0:
-            cell = queue[head]
-            head += 1
-            for move in range(1, 5):
-                other = moves[cell, move]
-                if other != cell and came[other] < 0 and left[cell, move] > 1e-12:
-                    came[other] = move
-                    queue[tail] = other
-                    tail += 1
-                    if sinks[other]:
-                        end = other
-                        break
-        if end < 0:
-            return total
-        least = np.inf
-        cell = end
-        while came[cell] > 0:
-            before = moves[cell, (came[cell] + 1) % 4 + 1]
-            least = min(least, left[before, came[cell]])
-            cell = before
-        cell = end
-        while came[cell] > 0:
-            move = came[cell]
-            before = moves[cell, (move + 1) % 4 + 1]
-            left[before, move] -= least
-            left[cell, (move + 1) % 4 + 1] += least
-            cell = before
-        total += least

@@ -3,8 +3,9 @@
 Whatever happens at a station happens at the end of a step, once per robot and step: a leg takes a whole number of
 steps, and one at least.
 
-- **Grid**: the shortest path, a cell per step.
-- **Grid with heading**: the fewest moves and quarter turns; a robot may face any side when it starts.
+- **Grid**: the path that takes least, with the mean steps that robots stay in each of its cells (``stays``): 1, unless
+  it is slow or robots are delayed. The cell in which a leg ends takes one step.
+- **Grid with heading**: the same with quarter turns; a robot may face any side when it starts.
 - **Differential drive**: the shortest way of a point between the discs in which stations serve (``straight_ways``),
   at the largest speed. Where stations take time a robot has to be slow to be served, so that every leg begins
   with speeding up. Braking is not counted: a refused motion stops a robot at once. Nor are turns: a
@@ -13,19 +14,21 @@ steps, and one at least.
 
 from __future__ import annotations
 
+import heapq
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bridge.jit import kernel
+from bridge.planners.stays import Stays
 from bridge.planners.straight_ways import straight_ways
 from bridge.warehouse.config import DifferentialDriveConfig, ServiceConfig, WarehouseConfig
 from bridge.warehouse.drives.drive_limits import seconds_per_step
 from bridge.warehouse.floor import make_moves
 from bridge.warehouse.layout import Layout, distances_from, distances_to
 
-__all__ = ["Legs", "shortest_legs"]
+__all__ = ["Legs", "fewest_moves", "shortest_legs"]
 
 Float64 = NDArray[np.float64]
 Int32 = NDArray[np.int32]
@@ -47,24 +50,32 @@ class Legs(NamedTuple):
     loaded: Float64
 
 
-def shortest_legs(config: WarehouseConfig, layout: Layout) -> Legs:
-    """The legs of a warehouse.
+def shortest_legs(config: WarehouseConfig, layout: Layout, stays: Stays) -> Legs:
+    """The legs of a warehouse, in steps.
 
     Empty legs are counted from the nearest delivery, because any dispatch may choose who takes a task. They are
     a step where robots despawn, because those may come back anywhere.
     """
-    step_s = seconds_per_step(config.drive)
+    has_errands = config.tasks.has_errands
     if isinstance(config.drive, DifferentialDriveConfig):
         legs = _driven(config, config.drive, layout)
     elif config.drive.kind == "grid_heading":
-        legs = _turned(layout, config.tasks.has_errands)
+        legs = _timed(layout, stays, stays.turn, has_errands)
+    elif stays.are_single:
+        legs = _stepped(layout, has_errands)
+    else:
+        legs = _timed(layout, stays, 0.0, has_errands)
+    legs = _with_robots_that_vanish(config, layout, legs, _stuck_steps(config))
+    return Legs(*(np.maximum(values, 1.0) for values in legs))
+
+
+def fewest_moves(config: WarehouseConfig, layout: Layout) -> Legs:
+    """The same counted in those steps alone in which a robot drives: no turn, no hold, nobody who stands."""
+    if isinstance(config.drive, DifferentialDriveConfig):
+        legs = _driven(config, config.drive, layout)
     else:
         legs = _stepped(layout, config.tasks.has_errands)
-    if config.deadlock is not None and config.deadlock.resolve == "relocate" and len(layout.parking):
-        legs = _relocated(config, layout, legs, step_s)
-    if config.contact.rule == "despawn":
-        legs = legs._replace(empty=np.zeros_like(legs.empty))
-    return Legs(*(np.maximum(values, 1.0) for values in legs))
+    return _with_robots_that_vanish(config, layout, legs, 0.0)
 
 
 def _stepped(layout: Layout, has_errands: bool) -> Legs:
@@ -77,39 +88,54 @@ def _assemble(loaded: Float64, back: Float64, between: Float64, has_errands: boo
     return Legs(back.min(axis=1), between if has_errands else np.zeros((0, 0)), loaded)
 
 
-def _turned(layout: Layout, has_errands: bool) -> Legs:
+def _timed(layout: Layout, stays: Stays, turn: float, has_errands: bool) -> Legs:
     moves = make_moves(layout)
-    away = _moves_and_turns(moves, layout.pickups).astype(np.float64)
-    back = _moves_and_turns(moves, layout.deliveries).astype(np.float64)[:, layout.pickups].T
-    return _assemble(away[:, layout.deliveries], back, away[:, layout.pickups], has_errands)
+    away = _least_steps(moves, stays.through, turn, layout.pickups) + stays.pickups[:, None]
+    back = _least_steps(moves, stays.through, turn, layout.deliveries) + stays.deliveries[:, None]
+    return _assemble(away[:, layout.deliveries], back[:, layout.pickups].T, away[:, layout.pickups], has_errands)
 
 
 @kernel
-def _moves_and_turns(moves: Int32, sources: Int32) -> Int32:
-    """Fewest actions from each source, facing any side, to every cell: (S, cells) int32; -1 for no way."""
-    cells = len(moves)
-    fewest = np.full((len(sources), cells), -1, np.int32)
-    count = np.empty((cells, 4), np.int32)
-    queue = np.empty(4 * cells, np.int32)
+def _least_steps(moves: Int32, through: Float64, turn: float, sources: Int32) -> Float64:
+    """Fewest steps from when a robot can leave each source until it comes into every cell (Dijkstra 1959).
+
+    Args:
+        moves: (cells, 5) int32, where each move leads.
+        through: (cells,) float64, steps that each cell takes, at least 1.
+        turn: Steps of a quarter turn, with any side faced at the start; 0 for robots that drive to any side.
+        sources: (S,) int32.
+
+    Returns:
+        (S, cells) float64; infinite where there is no way.
+    """
+    sides = 4 if turn > 0.0 else 1
+    arrival = np.full((len(sources), len(moves)), np.inf)
+    least = np.empty(len(moves) * sides)
     for row in range(len(sources)):
-        count[:] = -1
-        for side in range(4):
-            count[sources[row], side] = 0
-            queue[side] = 4 * sources[row] + side
-        head, tail = 0, 4
-        while head < tail:
-            cell, side = queue[head] // 4, queue[head] % 4
-            head += 1
-            if fewest[row, cell] < 0:
-                fewest[row, cell] = count[cell, side]
-            for action in range(3):
-                other = moves[cell, side + 1] if action == 0 else cell
-                faced = (side + (0, 1, 3)[action]) % 4
-                if count[other, faced] < 0:
-                    count[other, faced] = count[cell, side] + 1
-                    queue[tail] = 4 * other + faced
-                    tail += 1
-    return fewest
+        least[:] = np.inf
+        heap = [(0.0, np.int64(sources[row] * sides + side)) for side in range(sides)]
+        for side in range(sides):
+            least[sources[row] * sides + side] = 0.0
+        while len(heap) > 0:
+            passed, state = heapq.heappop(heap)
+            if passed > least[state]:
+                continue
+            cell, side = int(state // sides), int(state % sides)
+            for move in range(1, 5):
+                # To the sides that it does not face, a robot turns.
+                quarters = (move - 1 - side) % 4 if turn > 0.0 else 0
+                other = int(moves[cell, move]) if quarters == 0 else cell
+                if quarters == 2 or (quarters == 0 and other == cell):
+                    continue
+                following = other * sides + (move - 1 if turn > 0.0 else 0)
+                later = passed + (through[other] if quarters == 0 else turn)
+                if quarters == 0:
+                    arrival[row, other] = min(arrival[row, other], passed + 1.0)
+                if later < least[following]:
+                    least[following] = later
+                    heapq.heappush(heap, (later, np.int64(following)))
+        arrival[row, sources[row]] = 0.0
+    return arrival
 
 
 def _driven(config: WarehouseConfig, drive: DifferentialDriveConfig, layout: Layout) -> Legs:
@@ -151,12 +177,25 @@ def _steps_for(ways_m: Float64, first: float, fastest: float, drive: Differentia
     return np.ceil(ticks / drive.decision_steps)
 
 
-def _relocated(config: WarehouseConfig, layout: Layout, legs: Legs, step_s: float) -> Legs:
-    """The same where a robot that stands still for long enough is carried to a parking place."""
-    assert config.deadlock is not None, "asked for by the caller"
-    # A robot that was being served has stood still for a while already.
-    stuck_s = 0.0 if config.tasks.service else min(config.deadlock.cycle_s, config.deadlock.no_progress_s)
-    stuck = np.floor(stuck_s / step_s)
+def _stuck_steps(config: WarehouseConfig) -> float:
+    """How long a robot stands still before an operator comes; one that was being served has stood for a while."""
+    if config.deadlock is None or config.tasks.service:
+        return 0.0
+    stuck_s = min(config.deadlock.cycle_s, config.deadlock.no_progress_s)
+    return float(np.floor(stuck_s / seconds_per_step(config.drive)))
+
+
+def _with_robots_that_vanish(config: WarehouseConfig, layout: Layout, legs: Legs, stuck: float) -> Legs:
+    """The same where an operator carries robots that stand still for ``stuck`` steps, and where some despawn."""
+    if config.deadlock is not None and config.deadlock.resolve == "relocate" and len(layout.parking):
+        legs = _relocated(config, layout, legs, stuck)
+    if config.contact.rule == "despawn":
+        legs = legs._replace(empty=np.zeros_like(legs.empty))
+    return legs
+
+
+def _relocated(config: WarehouseConfig, layout: Layout, legs: Legs, stuck: float) -> Legs:
+    """Robots that are stuck are carried to a parking place."""
     if isinstance(config.drive, DifferentialDriveConfig):
         return Legs(*(np.minimum(values, stuck) for values in legs))
     places = np.stack([distances_from(layout, int(cell)) for cell in layout.parking]).min(axis=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,9 +13,9 @@ from bridge.planners.legs import Legs
 from bridge.warehouse.config import ServiceConfig, TaskConfig
 from bridge.warehouse.floor import goal_cells
 from bridge.warehouse.layout import Layout
-from bridge.warehouse.work.transports import listed_deliveries, listed_pickups, listed_release_steps
+from bridge.warehouse.work.transports import listed_deliveries, listed_pickups
 
-__all__ = ["ServiceSteps", "TransportCosts", "transport_costs"]
+__all__ = ["ServiceSteps", "TransportCosts", "soonest_deliveries", "transport_costs"]
 
 Float64 = NDArray[np.float64]
 
@@ -67,8 +68,8 @@ class TransportCosts:
 
     Attributes:
         driving: (K,) float64, ascending: of equally likely kinds, or of each listed transport. Without services.
-        soonest: (K,) float64, steps from the arrival of each of them (in any order) to its delivery, with services.
-        released: (K,) float64, step in which each listed transport arrives; None where they are drawn.
+        is_list: They are those of listed transports.
+        are_drawn: They are means of what robots spend.
         dearest: No transport costs more, without services.
         mean_driving: Mean without services; of drawn transports, over the draws.
         services: Mean steps of the services of a transport.
@@ -76,8 +77,8 @@ class TransportCosts:
     """
 
     driving: Float64
-    soonest: Float64
-    released: Float64 | None
+    is_list: bool
+    are_drawn: bool
     dearest: float
     mean_driving: float
     services: float
@@ -97,8 +98,14 @@ class TransportCosts:
             services: Steps of each of them besides those of ``driving``.
             left_over: Transports that need not be done.
         """
-        if self.released is not None:
-            return float(np.searchsorted(np.cumsum(self.driving + services), budget + 1e-6, side="right"))
+        if self.mean_driving + services == 0.0:
+            return math.inf
+        if self.is_list:
+            totals = np.cumsum(self.driving + services)
+            if self.are_drawn:
+                # The cheapest D cost a convex function of D: at its mean they cost no more than in the mean.
+                return float(np.interp(budget, [0.0, *totals], np.arange(len(totals) + 1.0)))
+            return float(np.searchsorted(totals, budget + 1e-6, side="right"))
         if len(self.driving) == 0:
             # Several pick-ups: the distribution is not known, only its mean and its end.
             return (budget + left_over * (self.dearest - self.mean_driving)) / (self.mean_driving + services)
@@ -118,50 +125,87 @@ class TransportCosts:
 
 
 def transport_costs(
-    legs: Legs, tasks: TaskConfig, layout: Layout, service: ServiceSteps, step_s: float
+    legs: Legs, tasks: TaskConfig, layout: Layout, service: ServiceSteps, *, are_drawn: bool = False
 ) -> TransportCosts:
-    """Put the legs of a transport together: to its first pick-up, from pick-up to pick-up, to its delivery."""
+    """Put the legs of a transport together: to its first pick-up, from pick-up to pick-up, to its delivery.
+
+    Args:
+        legs: What they cost.
+        tasks: The transports.
+        layout: The floor plan.
+        service: Services.
+        are_drawn: ``legs`` are means.
+    """
     if tasks.arrival == "list":
-        return _listed(legs, tasks, layout, service, step_s)
+        return _listed(legs, tasks, layout, service, are_drawn)
     num_picks = tasks.errands
-    services = num_picks * service.pick + service.drop
-    first_empty = float(legs.empty.max())
     between = (num_picks - 1) * float(legs.between.mean()) if num_picks > 1 else 0.0
     farthest = (num_picks - 1) * float(legs.between.max()) if num_picks > 1 else 0.0
     kinds = (legs.empty[:, None] + legs.loaded).ravel()
-    # The robot may stand at the pick-up when the transport arrives, and is served there in the next step.
-    quickest = 1.0 + between + legs.loaded.ravel() + services
     return TransportCosts(
         driving=np.sort(kinds) if num_picks == 1 else np.zeros(0),
-        soonest=quickest,
-        released=None,
+        is_list=False,
+        are_drawn=are_drawn,
         dearest=float(kinds.max()) + farthest,
         mean_driving=float(kinds.mean()) + between,
-        services=services,
-        first_empty=first_empty,
-    )
-
-
-def _listed(legs: Legs, tasks: TaskConfig, layout: Layout, service: ServiceSteps, step_s: float) -> TransportCosts:
-    goals = goal_cells(layout)
-    pickups, deliveries = listed_pickups(tasks, layout), goals[listed_deliveries(tasks, layout)]
-    # From the goals of the kernels to places in the arrays of the legs.
-    place_of = {int(cell): place for place, cell in enumerate(layout.pickups)}
-    delivery_of = {int(cell): place for place, cell in enumerate(layout.deliveries)}
-    costs, soonest, num_picks = [], [], []
-    for row, delivery in zip(pickups, deliveries, strict=True):
-        stops = [place_of[int(goals[goal])] for goal in row if goal >= 0]
-        way = sum(legs.between[one, other] for one, other in pairwise(stops))
-        way += legs.loaded[stops[-1], delivery_of[int(delivery)]]
-        costs.append(legs.empty[stops[0]] + way)
-        soonest.append(1.0 + way + len(stops) * service.pick + service.drop)
-        num_picks.append(len(stops))
-    return TransportCosts(
-        driving=np.sort(np.array(costs, np.float64)),
-        soonest=np.array(soonest, np.float64),
-        released=listed_release_steps(tasks, step_s).astype(np.float64),
-        dearest=float(max(costs)),
-        mean_driving=float(np.mean(costs)),
-        services=min(num_picks) * service.pick + service.drop,
+        services=num_picks * service.pick + service.drop,
         first_empty=float(legs.empty.max()),
     )
+
+
+def _listed(legs: Legs, tasks: TaskConfig, layout: Layout, service: ServiceSteps, are_drawn: bool) -> TransportCosts:
+    transports = _stops_and_deliveries(tasks, layout)
+    costs = [legs.empty[stops[0]] + _way(legs, stops, delivery) for stops, delivery in transports]
+    return TransportCosts(
+        driving=np.sort(np.array(costs, np.float64)),
+        is_list=True,
+        are_drawn=are_drawn,
+        dearest=float(max(costs)),
+        mean_driving=float(np.mean(costs)),
+        services=min(len(stops) for stops, _ in transports) * service.pick + service.drop,
+        first_empty=float(legs.empty.max()),
+    )
+
+
+def soonest_deliveries(legs: Legs, tasks: TaskConfig, layout: Layout, service: ServiceSteps) -> Float64:
+    """(K,) float64, steps from the arrival of a transport to its delivery at least, with services.
+
+    A robot may stand at the pick-up when the transport arrives, and is served there in the next step.
+
+    Args:
+        legs: What they take the luckiest robot.
+        tasks: The transports.
+        layout: The floor plan.
+        service: Services.
+
+    Returns:
+        Of equally likely kinds, or of each listed transport in its order.
+    """
+    if tasks.arrival == "list":
+        return np.array(
+            [
+                1.0 + _way(legs, stops, delivery) + len(stops) * service.pick + service.drop
+                for stops, delivery in _stops_and_deliveries(tasks, layout)
+            ]
+        )
+    between = (tasks.errands - 1) * float(legs.between.mean()) if tasks.errands > 1 else 0.0
+    quickest: Float64 = 1.0 + between + legs.loaded.ravel() + tasks.errands * service.pick + service.drop
+    return quickest
+
+
+def _way(legs: Legs, stops: list[int], delivery: int) -> float:
+    """Steps from the first pick-up of a transport through all others to its delivery."""
+    between = sum(float(legs.between[one, other]) for one, other in pairwise(stops))
+    return between + float(legs.loaded[stops[-1], delivery])
+
+
+def _stops_and_deliveries(tasks: TaskConfig, layout: Layout) -> list[tuple[list[int], int]]:
+    """Of each listed transport its pick-ups and its delivery, as places in the arrays of the legs."""
+    goals = goal_cells(layout)
+    place_of = {int(cell): place for place, cell in enumerate(layout.pickups)}
+    delivery_of = {int(cell): place for place, cell in enumerate(layout.deliveries)}
+    pickups, deliveries = listed_pickups(tasks, layout), goals[listed_deliveries(tasks, layout)]
+    return [
+        ([place_of[int(goals[goal])] for goal in row if goal >= 0], delivery_of[int(delivery)])
+        for row, delivery in zip(pickups, deliveries, strict=True)
+    ]

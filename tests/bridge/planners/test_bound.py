@@ -264,6 +264,92 @@ def test_throughput_bound_lets_an_operator_carry_robots_that_are_stuck() -> None
     assert throughput_bound(*_config(rows, **served)).mean_transport_s == 39 + 1 + 2
 
 
+def _slow(rows: list[str], cells: dict[tuple[int, int], float], **changes: object) -> tuple[WarehouseConfig, Layout]:
+    """A warehouse with a limit in some cells."""
+    config, layout = _config(rows, **changes)
+    limits = np.full(layout.blocked.shape, np.nan, np.float32)
+    for (row, column), limit in cells.items():
+        limits[row, column] = limit
+    return config, replace(layout, speed_limit_mps=limits.ravel())
+
+
+def test_throughput_bound_counts_the_time_in_slow_zones_or_the_way_around_them() -> None:
+    # Three steps for each of two cells on the way, both ways; the way around is longer by two cells.
+    both = {(row, column): 0.4 for row in (0, 1) for column in (5, 6)}
+    assert throughput_bound(*_slow(CORRIDOR, both)).mean_transport_s == 12 + 2 * 4
+    upper = {(0, column): 0.4 for column in (5, 6)}
+    assert throughput_bound(*_slow(CORRIDOR, upper)).mean_transport_s == 12 + 2 * 2
+    heading = {"kind": "grid_heading"}
+    # Down, along, up: four quarter turns and two cells. Straight through costs four.
+    assert throughput_bound(*_slow(CORRIDOR, upper, drive=heading)).mean_transport_s == 12 + 2 * 4
+    snail = {(0, column): 0.1 for column in (5, 6)}
+    assert throughput_bound(*_slow(CORRIDOR, snail, drive=heading)).mean_transport_s == 12 + 2 * (2 + 4 - 2)
+
+
+def test_throughput_bound_counts_the_hold_at_a_slow_station_once_per_visit() -> None:
+    # Who has come to the delivery can leave it after four steps; a service of three of them leaves one.
+    stations = {(0, 9): 0.25}
+    assert throughput_bound(*_slow(CORRIDOR, stations)).mean_transport_s == 12 + 3
+    served = {"service": {"pick_s": 0.0, "drop_s": 2.0}}
+    assert throughput_bound(*_slow(CORRIDOR, stations, tasks=served)).mean_transport_s == 12 + 2 + 1
+    alone = throughput_bound(*_slow(CORRIDOR, stations, episode_steps=100_000))
+    assert alone.stations_per_h == pytest.approx(3600 / 4, rel=1e-3)
+    # The soonest delivery is the one on arrival.
+    tasks = TaskConfig(arrival="poisson", rate_per_h=12.0)
+    arrivals = throughput_bound(*_slow(CORRIDOR, stations, tasks=tasks, episode_steps=3600)).arrivals_per_h
+    assert arrivals == pytest.approx(12.0 * 3594 / 3600)
+
+
+def test_throughput_bound_counts_what_fits_through_a_slow_door() -> None:
+    rows = ["S.#.E", "S.#.E", "S...E", "S.#.E"]
+    fleet = ({"role": "carrier", "count": 8},)
+    door = {(2, 2): 0.2}
+    bound = throughput_bound(*_slow(rows, door, fleet=fleet, episode_steps=100_000))
+    assert bound.cut_per_h == pytest.approx(3600 / 2 / 5, rel=1e-3)
+
+
+DELAYED = {"execution_delays": {"probability": 0.1, "min_steps": 4, "max_steps": 8}}
+MEAN_DELAY = 0.1 / 0.9 * 6.0
+
+
+def test_throughput_bound_counts_the_mean_delay_after_every_move() -> None:
+    bound = throughput_bound(*_config(CORRIDOR, randomisation=DELAYED, episode_steps=10_000))
+    assert bound.mean_transport_s == pytest.approx(12 * (1 + MEAN_DELAY))
+    assert bound.fleet_per_h == pytest.approx(3600 / bound.mean_transport_s, rel=5e-3)
+    # Who comes in time does so without a delay.
+    tasks = TaskConfig(arrival="poisson", rate_per_h=12.0)
+    arrivals = throughput_bound(*_config(CORRIDOR, tasks=tasks, randomisation=DELAYED, episode_steps=3600))
+    assert arrivals.arrivals_per_h == pytest.approx(12.0 * 3594 / 3600)
+    # A long service hides the delay that followed the move to the station; another one may go on when it ends.
+    served = {"service": {"pick_s": 0.0, "drop_s": 60.0}}
+    long = throughput_bound(*_config(CORRIDOR, tasks=served, randomisation=DELAYED)).mean_transport_s
+    assert 12 + 11 * MEAN_DELAY + 60 < long < 12 + 11 * MEAN_DELAY + 60 + 0.1 * 19 / 1.5 + MEAN_DELAY
+
+
+def test_throughput_bound_of_a_list_with_delays_lies_between_those_of_whole_transports() -> None:
+    transports = ({"pickups": ((0, 3),), "delivery": (0, 9)},) * 50
+    tasks = {"arrival": "list", "transports": transports}
+    plain = throughput_bound(*_config(CORRIDOR, tasks=tasks, episode_steps=360))
+    delayed = throughput_bound(*_config(CORRIDOR, tasks=tasks, randomisation=DELAYED, episode_steps=360))
+    assert plain.fleet_per_h == 10 * 30
+    # 360 steps, what the last delay leaves, and the first empty leg.
+    overdue = 0.1 * np.mean([length * (length + 1) / 2 for length in range(4, 9)])
+    step = 1 + MEAN_DELAY
+    assert delayed.fleet_per_h == pytest.approx(10 * (360 + overdue + 6 * step) / (12 * step))
+
+
+def test_throughput_bound_of_batteries_counts_neither_turns_nor_holds() -> None:
+    drains = {"drain_idle_per_h": 1.0, "drain_moving_per_h": 3.0, "initial_min": 0.1, "initial_max": 0.1}
+    section: dict[str, object] = {"fleet": _charged(**drains), "episode_steps": 3600}
+    plain = throughput_bound(*_config(CORRIDOR, **section))
+    assert plain.fleet_per_h == pytest.approx((3600 * 0.1 / 4 + 6) / 12)
+    random = {"execution_delays": {"probability": 0.1}}
+    heading = {"kind": "grid_heading"}
+    slow = {(row, 5): 0.5 for row in (0, 1)}
+    others = throughput_bound(*_slow(CORRIDOR, slow, drive=heading, randomisation=random, **section))
+    assert others.fleet_per_h == pytest.approx(plain.fleet_per_h)
+
+
 def _shipped_warehouses() -> list[str]:
     loaded = {name: load_scenario(path) for name, path in shipped_scenarios().items()}
     return [name for name, scenario in loaded.items() if isinstance(scenario.config, WarehouseConfig)]

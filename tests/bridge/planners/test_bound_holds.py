@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from bridge.adapters.warehouse import WarehouseWorld
 from bridge.planners.bound import throughput_bound
 from bridge.planners.pibt import PibtPolicy
 from bridge.planners.pibt_heading import PibtHeadingPolicy
+from bridge.planners.token_passing import TokenPassingPolicy
 from bridge.policy import FleetPolicy
 from bridge.registry import open_world
 from bridge.roster import RosterArrays
@@ -49,10 +51,12 @@ class Chaser:
 PLANNERS: dict[str, Any] = {"grid": PibtPolicy, "grid_heading": PibtHeadingPolicy, "differential": Chaser}
 
 
-def _deliveries_per_h(config: WarehouseConfig, layout: Layout, make_policy: Any = None, num_envs: int = 4) -> float:
+def _deliveries_per_h(
+    config: WarehouseConfig, layout: Layout, make_policy: Any = None, num_envs: int = 4, seed: int = 5
+) -> float:
     """Mean over environments of one episode."""
     simulator = WarehouseSimulator(config, layout, num_envs)
-    simulator.reset(5)
+    simulator.reset(seed)
     policy: FleetPolicy = (make_policy or PLANNERS[config.drive.kind])(simulator)
     while not simulator.arrays.episode_over.any():
         policy.act(simulator.arrays)
@@ -105,6 +109,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "warm-up": {"metrics": {"warm_up_s": 20.0}},
     "warm arrivals": {"metrics": {"warm_up_s": 20.0}, "tasks": {"arrival": "poisson", "rate_per_h": 500.0}},
     "absent robots": {"randomisation": {"min_fleet_share": 0.3}},
+    "delays": {"randomisation": {"execution_delays": {"probability": 0.05, "min_steps": 2, "max_steps": 12}}},
+    "slow aisles": {"slow": ((2, 4, 7, 7, 0.4),)},
+    "slow stations": {"slow": ((2, 0, 6, 1, 0.3), (4, 11, 6, 11, 0.5))},
+    "slow services": {"slow": ((2, 0, 6, 1, 0.2),), "tasks": {"service": {"pick_s": 2.0, "drop_s": 3.0}}},
     "listed": {
         "tasks": {
             "arrival": "list",
@@ -153,9 +161,17 @@ def test_efficiency_is_at_most_one_with_every_option_of_differential_drive() -> 
 
 
 def _warehouse(drawing: str, count: int, section: dict[str, Any]) -> tuple[WarehouseConfig, Layout]:
+    """A scenario; of ``section``, ``slow`` has zones: rows and columns of two corners, and a limit in m/s."""
     rows = drawing.strip().splitlines()
-    data = {"layout": {"grid": "\n".join(rows)}, "fleet": ({"role": "carrier", "count": count},), **section}
-    return WarehouseConfig.model_validate(data), Layout.from_drawing(rows, 1.0, "test")
+    section = {"fleet": ({"role": "carrier", "count": count},), **section}
+    layout = Layout.from_drawing(rows, 1.0, "test")
+    zones = section.pop("slow", ())
+    if zones:
+        limits = np.full(layout.blocked.shape, np.nan, np.float32)
+        for top, left, bottom, right, limit in zones:
+            limits[top : bottom + 1, left : right + 1] = limit
+        layout = replace(layout, speed_limit_mps=limits.ravel())
+    return WarehouseConfig.model_validate({"layout": {"grid": "\n".join(rows)}, **section}), layout
 
 
 TRACK = "\n".join(["." * 40, "S" + "." * 38 + "E", "." * 40])
@@ -169,6 +185,10 @@ TRACK = "\n".join(["." * 40, "S" + "." * 38 + "E", "." * 40])
         ({"tasks": {"errands": 2}}, 0.98),
         ({"tasks": {"arrival": "poisson", "rate_per_h": 20.0, "open": 200}}, 0.5),
         ({"drive": {"kind": "grid_heading"}}, 0.9),
+        ({"slow": ((0, 10, 2, 20, 0.3),)}, 0.98),
+        ({"slow": ((0, 0, 2, 3, 0.5), (0, 39, 2, 39, 0.1))}, 0.98),
+        ({"slow": ((0, 0, 2, 3, 0.2),), "tasks": {"service": {"pick_s": 2.0, "drop_s": 9.0}}}, 0.98),
+        ({"randomisation": {"execution_delays": {"probability": 0.1, "max_steps": 6}}}, 0.9),
     ],
 )
 def test_bound_is_almost_reached_by_a_single_robot_on_the_grid(section: dict[str, Any], at_least: float) -> None:
@@ -192,3 +212,31 @@ def test_bound_of_a_station_is_almost_reached_by_robots_in_a_queue() -> None:
     bound = throughput_bound(config, layout)
     assert bound.deliveries_per_h == bound.stations_per_h
     assert 0.85 < _deliveries_per_h(config, layout) / bound.stations_per_h <= 1.0
+
+
+ROUND = "........\n.######.\nS......E\n.######.\n........\nP.P.P.P."
+HINDRANCES: dict[str, dict[str, Any]] = {
+    "slow aisle": {"slow": ((2, 1, 2, 6, 0.4),)},
+    "slow stations": {"slow": ((2, 0, 2, 0, 0.3), (2, 7, 2, 7, 0.2))},
+    "rare delays": {"randomisation": {"execution_delays": {"probability": 0.02, "min_steps": 5, "max_steps": 20}}},
+    "many delays": {"randomisation": {"execution_delays": {"probability": 0.3, "min_steps": 1, "max_steps": 3}}},
+    "both": {
+        "slow": ((2, 1, 2, 6, 0.5),),
+        "randomisation": {"execution_delays": {"probability": 0.05, "min_steps": 2, "max_steps": 9}},
+        "tasks": {"service": {"pick_s": 2.0, "drop_s": 3.0}},
+    },
+}
+
+
+@pytest.mark.parametrize("hindrance", HINDRANCES)
+def test_bound_of_hindered_robots_is_tighter_and_holds_for_pibt_and_token_passing_over_seeds(hindrance: str) -> None:
+    section = {"episode_steps": 240, **HINDRANCES[hindrance]}
+    for count in (1, 4):
+        config, layout = _warehouse(ROUND, count, section)
+        bound = throughput_bound(config, layout).deliveries_per_h
+        unhindered = config.model_copy(update={"randomisation": None})
+        assert bound < 0.99 * throughput_bound(unhindered, replace(layout, speed_limit_mps=None)).deliveries_per_h
+        for planner in (PibtPolicy, TokenPassingPolicy):
+            for seed in range(3):
+                delivered = _deliveries_per_h(config, layout, planner, 6, seed=seed)
+                assert (0.3 if count == 1 else 0.1) * bound < delivered <= bound
