@@ -169,3 +169,57 @@ def test_near_misses_are_measured_between_rectangles_and_discs(make_warehouse: A
     assert near[0].tolist() == [True, True, False]
     assert count[0] == 2
     assert (lists.first == -1).all()
+
+
+def _gap(one: np.ndarray, other: np.ndarray) -> float:
+    """Distance of two polygons, (corners, 2) each, that do not overlap: from a corner to a side of the other."""
+    least = np.inf
+    for corners, sides in ((one, other), (other, one)):
+        for k in range(len(sides)):
+            along = sides[k] - sides[k - 1]
+            length = max(float(along @ along), 1e-12)
+            share = np.clip((corners - sides[k - 1]) @ along / length, 0.0, 1.0)
+            nearest = np.linalg.norm(sides[k - 1] + share[:, None] * along - corners, axis=1)
+            least = min(least, float(nearest.min()))
+    return least
+
+
+def test_near_misses_of_discs_and_rectangles_equal_those_of_all_pairs(make_warehouse: Any) -> None:
+    fleet = (
+        {"role": "forklift", "count": 5, "length_m": 0.9, "width_m": 0.4},
+        {"role": "carrier", "count": 4, "radius_m": 0.3},
+        {"role": "tugger", "count": 4, "length_m": 0.5, "width_m": 0.8},
+    )
+    rows = ["S......E", *["........"] * 3]
+    config, layout = make_warehouse("\n".join(rows), fleet=fleet, drive={"kind": "differential"}, cell_size_m=1.1)
+    simulator = WarehouseSimulator(config, layout, 1)
+    simulator.reset(seed=4)
+    pose, cells = simulator._pose, simulator._fleet.cell
+    roles = [role for role in config.fleet for _ in range(role.count)]
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        figures, lists = make_figures(config, simulator._traits.radius_m), make_cell_lists(32, 13)
+        near, count, smallest = np.zeros((1, 13), np.bool_), np.zeros(1, np.int64), np.full(1, np.inf)
+        cells[0] = rng.choice(32, 13, replace=False)
+        # As far from the middle of its cell as keeps it within.
+        away = np.array([0.54 - role.outer_radius_m for role in roles])
+        pose.x[0] = (cells[0] % 8 + 0.5) * 1.1 + rng.uniform(-away, away)
+        pose.y[0] = (3.5 - cells[0] // 8) * 1.1 + rng.uniform(-away, away)
+        headings = rng.uniform(-np.pi, np.pi, 13)
+        pose.cos[0], pose.sin[0] = np.cos(headings), np.sin(headings)
+        find_near_misses(simulator._floor, simulator._fleet, pose, figures, 0.25, lists, near, count, smallest)
+        gaps = np.full((13, 13), np.inf)
+        outlines = []
+        for robot, role in enumerate(roles):
+            half = np.array(role.half_sides_m) * [[1, 1], [-1, 1], [-1, -1], [1, -1]]
+            turn = np.array([[pose.cos[0, robot], pose.sin[0, robot]], [-pose.sin[0, robot], pose.cos[0, robot]]])
+            outlines.append(half @ turn + [pose.x[0, robot], pose.y[0, robot]])
+        for one in range(13):
+            for other in range(13):
+                if one != other:
+                    rounded = sum(roles[k].radius_m for k in (one, other) if roles[k].length_m is None)
+                    gaps[one, other] = _gap(outlines[one], outlines[other]) - rounded
+        assert smallest[0] == pytest.approx(gaps.min(), abs=1e-6)
+        assert near[0].tolist() == (gaps.min(axis=1) < 0.25).tolist()
+        assert count[0] == near[0].sum()
+    simulator.close()
