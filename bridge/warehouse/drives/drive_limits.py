@@ -10,9 +10,28 @@ from numpy.typing import NDArray
 from bridge.warehouse.config import DifferentialDriveConfig, DriveConfig, RoleConfig
 from bridge.warehouse.fleet import half_sides
 
-__all__ = ["DriveLimits", "largest_speed", "make_limits", "seconds_per_step"]
+__all__ = ["DriveLimits", "FieldLimits", "Sides", "largest_speed", "make_limits", "seconds_per_step"]
 
 Float64 = NDArray[np.float64]
+
+
+class FieldLimits(NamedTuple):
+    """The gap that a protective field keeps in m, and the braking that it counts on in m/s2."""
+
+    margin_m: float
+    deceleration: float
+
+
+class Sides(NamedTuple):
+    """Rectangular footprints.
+
+    Attributes:
+        half_length: (N,) float64, along the heading in m, 0 for discs.
+        half_width: (N,) float64, across it, likewise.
+    """
+
+    half_length: Float64
+    half_width: Float64
 
 
 class DriveLimits(NamedTuple):
@@ -29,11 +48,9 @@ class DriveLimits(NamedTuple):
         max_turn_acceleration: And its braking.
         response: Share of the gap to the command that a physics step closes; 1 without a lag.
         lag_s: Time constant of the lag.
-        field_margin: Gap that a protective field keeps in m; negative without one.
-        field_deceleration: Braking that it counts on.
+        field: Of the protective field; None without one.
         widest: Radius of the largest disc around a footprint in m.
-        half_length: (N,) float64, half the length of rectangular footprints in m, 0 for discs; empty if all are discs.
-        half_width: (N,) float64, likewise.
+        sides: Rectangular footprints; None if all are discs.
         speed_factor: (E,) float64, of the running episodes; empty if it is always 1.
         traction: (E,) float64, likewise.
     """
@@ -48,11 +65,9 @@ class DriveLimits(NamedTuple):
     max_turn_acceleration: float
     response: float
     lag_s: float
-    field_margin: float
-    field_deceleration: float
+    field: FieldLimits | None
     widest: float
-    half_length: Float64
-    half_width: Float64
+    sides: Sides | None
     speed_factor: Float64
     traction: Float64
 
@@ -84,11 +99,11 @@ def make_limits(
         max_turn_acceleration=float(drive.max_turn_acceleration_radps2),
         response=float(-np.expm1(-drive.step_s / drive.lag_s)) if drive.lag_s else 1.0,
         lag_s=float(drive.lag_s),
-        field_margin=-1.0 if field is None else float(field.margin_m),
-        field_deceleration=float(drive.max_deceleration_mps2 * min_traction),
+        field=None
+        if field is None
+        else FieldLimits(float(field.margin_m), float(drive.max_deceleration_mps2 * min_traction)),
         widest=max((role.outer_radius_m for role in fleet), default=0.0),
-        half_length=half_length,
-        half_width=half_width,
+        sides=Sides(half_length, half_width) if len(half_length) else None,
         speed_factor=np.ones(slipping_envs),
         traction=np.ones(slipping_envs),
     )

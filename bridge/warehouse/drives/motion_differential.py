@@ -11,8 +11,8 @@ A step is ``decision_steps`` physics steps. In each of them, robot after robot
    its turn rate becomes 0), and under rule ``despawn`` it leaves the floor
    together with the robots that it would touch.
 
-The test is exact: disc or rectangle against the boxes of the blocked cells, and
-against the footprints of the robots at their present places. Robots
+The test (``footprints``) is exact: disc or rectangle against the boxes of the blocked
+cells, and against the footprints of the robots at their present places. Robots
 already moved in this physics step are where they now are, so footprints never
 overlap. The border of a one-way cell is a wall for the centre of a
 robot that comes from the wrong side. A speed limit scales the command of a robot
@@ -31,6 +31,10 @@ Options, each off unless the scenario asks for it:
   from which the robot can stop in the way that it has straight on; a robot that is
   faster brakes.
 
+The protective field and rectangular footprints are compiled only for scenarios that have
+them: where ``DriveLimits`` holds None, the compiler drops the branch (of a function that is
+given it as an argument of its own).
+
 Contacts under ``block`` are measured afterwards from the final places, so that
 a fault of the rule would show.
 """
@@ -44,9 +48,15 @@ from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.drives.cell_lists import CellLists, link, make_cell_lists, relink, unlink
-from bridge.warehouse.drives.drive_limits import DriveLimits
+from bridge.warehouse.drives.drive_limits import DriveLimits, FieldLimits, Sides
+from bridge.warehouse.drives.footprints import (
+    TOLERANCE_M,
+    count_touched,
+    disc_meets_rack,
+    footprint_meets_rack,
+    footprints_meet,
+)
 from bridge.warehouse.drives.protective_field import clear_way, safe_speed
-from bridge.warehouse.drives.rectangles import disc_meets_rectangle, rectangle_meets_rack, rectangles_meet
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import draw
@@ -57,7 +67,6 @@ Int32 = NDArray[np.int32]
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 
-_TOLERANCE_M: Final = 1e-9
 _STANDS: Final = 1e-3
 
 
@@ -130,13 +139,16 @@ def drive_differential(
             for index in range(num_robots):
                 robot = offset + index if offset + index < num_robots else offset + index - num_robots
                 if fleet.alive[env, robot] and not outcome.leaving[env, robot]:
-                    _tick(floor, fleet, pose, outcome, limits, radius, actions, env, robot, despawn, scratch)
+                    _tick(
+                        floor, fleet, pose, outcome, limits, limits.sides, limits.field, radius, actions, env, robot,
+                        despawn, scratch,
+                    )  # fmt: skip
         per_s = 1.0 / np.float64(limits.step_s * limits.decision_steps)
         for robot in range(num_robots):
             pose.vx[env, robot] = (pose.vx[env, robot] + pose.x[env, robot]) * per_s
             pose.vy[env, robot] = (pose.vy[env, robot] + pose.y[env, robot]) * per_s
             if fleet.alive[env, robot] and not despawn:
-                _measure_contacts(floor, pose, outcome, limits, radius, env, robot, lists)
+                _measure_contacts(floor, pose, outcome, limits.widest, limits.sides, radius, env, robot, lists)
         for robot in range(num_robots):
             lists.first[fleet.cell[env, robot]] = -1
 
@@ -148,6 +160,8 @@ def _tick(
     pose: Pose,
     outcome: Outcome,
     limits: DriveLimits,
+    sides: Sides | None,
+    field: FieldLimits | None,
     radius: Float64,
     actions: Float32,
     env: int,
@@ -155,7 +169,7 @@ def _tick(
     despawn: bool,
     scratch: DriveScratch,
 ) -> None:
-    """One physics step of one robot."""
+    """One physics step of one robot; what is None of the limits is not even compiled."""
     lists = scratch.lists
     wanted_speed = 0.0
     wanted_turn = 0.0
@@ -172,8 +186,8 @@ def _tick(
         wanted_speed *= limits.speed_factor[env]
         faster, slower = faster * limits.traction[env], slower * limits.traction[env]
         turn_step *= limits.traction[env]
-    if limits.field_margin >= 0.0:
-        wanted_speed = _stop_in_time(floor, pose, limits, radius, env, robot, wanted_speed, lists)
+    if field is not None:
+        wanted_speed = _stop_in_time(floor, pose, limits, sides, field, radius, env, robot, wanted_speed, lists)
     speed, turn = pose.speed[env, robot], pose.turn_rate[env, robot]
     if limits.response < 1.0:
         wanted_speed = _lag(speed, wanted_speed, limits.response)
@@ -184,10 +198,10 @@ def _tick(
     heading -= 2.0 * np.pi * np.floor((heading + np.pi) * (0.5 / np.pi))
     pose.speed[env, robot] = speed
     pose.turn_rate[env, robot] = turn
-    if len(limits.half_length) > 0:
+    if sides is not None:
         middle = pose.heading[env, robot] + 0.5 * turn * limits.step_s
         _move_figure(
-            floor, fleet, pose, outcome, limits, radius, env, robot, despawn, lists, speed, turn, middle, heading
+            floor, fleet, pose, outcome, limits, sides, radius, env, robot, despawn, lists, speed, turn, middle, heading
         )
         return
     half_cos, half_sin = _turned(0.5 * turn * limits.step_s)
@@ -201,10 +215,10 @@ def _tick(
         return
     x = pose.x[env, robot] + speed * limits.step_s * cos
     y = pose.y[env, robot] + speed * limits.step_s * sin
-    on_rack = _touches_rack(floor, x, y, radius[robot])
+    on_rack = disc_meets_rack(floor, x, y, radius[robot])
     if floor.one_way and not on_rack:
         on_rack = not _may_enter(floor, fleet.cell[env, robot], _cell_at(floor, x, y))
-    touched = _count_touched(floor, pose, limits, radius, env, robot, x, y, 0.0, 0.0, lists)
+    touched = count_touched(floor, pose, limits.widest, None, radius, env, robot, x, y, 0.0, 0.0, lists)
     if not on_rack and touched == 0:
         pose.x[env, robot] = x
         pose.y[env, robot] = y
@@ -214,7 +228,7 @@ def _tick(
     pose.speed[env, robot] = 0.0
     if despawn:
         outcome.rack_contacts[env, robot] += on_rack
-        _remove_touching(floor, fleet, pose, outcome, limits, radius, env, robot, x, y, 0.0, 0.0, lists)
+        _remove_touching(fleet, pose, outcome, None, radius, env, robot, x, y, 0.0, 0.0, lists)
     else:
         outcome.refused[env, robot] = True
 
@@ -226,6 +240,7 @@ def _move_figure(
     pose: Pose,
     outcome: Outcome,
     limits: DriveLimits,
+    sides: Sides,
     radius: Float64,
     env: int,
     robot: int,
@@ -244,10 +259,10 @@ def _move_figure(
     for driven in (speed, 0.0):
         x = pose.x[env, robot] + driven * limits.step_s * np.cos(middle)
         y = pose.y[env, robot] + driven * limits.step_s * np.sin(middle)
-        on_rack = _figure_meets_rack(floor, limits, radius, robot, x, y, cos, sin, 0.0)
+        on_rack = footprint_meets_rack(floor, sides, radius, robot, x, y, cos, sin, 0.0)
         if floor.one_way and not on_rack:
             on_rack = not _may_enter(floor, fleet.cell[env, robot], _cell_at(floor, x, y))
-        touched = _count_touched(floor, pose, limits, radius, env, robot, x, y, cos, sin, lists)
+        touched = count_touched(floor, pose, limits.widest, sides, radius, env, robot, x, y, cos, sin, lists)
         if not on_rack and touched == 0:
             pose.x[env, robot] = x
             pose.y[env, robot] = y
@@ -260,7 +275,7 @@ def _move_figure(
         pose.speed[env, robot] = 0.0
         if despawn:
             outcome.rack_contacts[env, robot] += on_rack
-            _remove_touching(floor, fleet, pose, outcome, limits, radius, env, robot, x, y, cos, sin, lists)
+            _remove_touching(fleet, pose, outcome, sides, radius, env, robot, x, y, cos, sin, lists)
             return
         outcome.refused[env, robot] = True
     pose.turn_rate[env, robot] = 0.0
@@ -268,23 +283,23 @@ def _move_figure(
 
 @lean_kernel
 def _stop_in_time(
-    floor: Floor, pose: Pose, limits: DriveLimits, radius: Float64, env: int, robot: int, wanted: float,
-    lists: CellLists,
+    floor: Floor, pose: Pose, limits: DriveLimits, sides: Sides | None, field: FieldLimits, radius: Float64, env: int,
+    robot: int, wanted: float, lists: CellLists,
 ) -> float:  # fmt: skip
     """The command, limited to the speed from which the robot can stop before the next obstacle straight on."""
     speed = pose.speed[env, robot]
     ahead = speed if speed != 0.0 else wanted
     if ahead == 0.0:
         return wanted
-    braking, lag_s = limits.field_deceleration, limits.lag_s
+    braking, lag_s = field.deceleration, limits.lag_s
     most = max(abs(speed), abs(wanted))
     # Far enough that nothing beyond matters; robots that come the other way need as much.
-    reach = 2.0 * most * (0.5 * most / braking + limits.step_s + lag_s) + limits.field_margin
+    reach = 2.0 * most * (0.5 * most / braking + limits.step_s + lag_s) + field.margin_m
     clear = clear_way(
-        floor, pose, radius, limits.half_length, limits.half_width, lists.first, lists.follower, env, robot,
-        ahead < 0.0, reach, limits.widest, braking, lag_s,
+        floor, pose, radius, sides, lists.first, lists.follower, env, robot, ahead < 0.0, reach, limits.widest, braking,
+        lag_s,
     )  # fmt: skip
-    safe = safe_speed(clear - limits.field_margin, braking, limits.step_s, lag_s)
+    safe = safe_speed(clear - field.margin_m, braking, limits.step_s, lag_s)
     if abs(speed) > safe and limits.response < 1.0:
         # A drive that lags has to be told more than what it is to do.
         return 0.0
@@ -344,123 +359,11 @@ def _may_enter(floor: Floor, cell: int, other: int) -> bool:
 
 
 @kernel_part
-def _touches_rack(floor: Floor, x: float, y: float, radius: float) -> bool:
-    """Whether a disc overlaps a blocked cell or the outside of the floor."""
-    size = floor.cell_size_m
-    width_m, height_m = floor.width * size, floor.height * size
-    if x < radius or y < radius or x > width_m - radius or y > height_m - radius:
-        return True
-    top, bottom = int((height_m - y - radius) * floor.cells_per_m), int((height_m - y + radius) * floor.cells_per_m)
-    left, right = int((x - radius) * floor.cells_per_m), int((x + radius) * floor.cells_per_m)
-    bottom, right = min(bottom, floor.height - 1), min(right, floor.width - 1)
-    if bottom - top <= 1 and right - left <= 1:
-        # Nearly always the disc lies in four free cells at most, which are soon looked at.
-        blocked, upper, lower = floor.blocked, np.uint64(top * floor.width), np.uint64(bottom * floor.width)
-        first, last = np.uint64(left), np.uint64(right)
-        if not (blocked[upper + first] | blocked[upper + last] | blocked[lower + first] | blocked[lower + last]):
-            return False
-    return _disc_meets_cells(floor, x, y, radius, top, bottom, left, right)
-
-
-@kernel_part
-def _disc_meets_cells(
-    floor: Floor, x: float, y: float, radius: float, top: int, bottom: int, left: int, right: int
-) -> bool:
-    """Whether a disc overlaps one of the blocked cells between these rows and columns."""
-    size = floor.cell_size_m
-    height_m = floor.height * size
-    for row in range(top, bottom + 1):
-        for column in range(left, right + 1):
-            if floor.blocked[row * floor.width + column]:
-                west, south = column * size, height_m - (row + 1) * size
-                dx = x - min(max(x, west), west + size)
-                dy = y - min(max(y, south), south + size)
-                if dx * dx + dy * dy < radius * radius:
-                    return True
-    return False
-
-
-@kernel_part
-def _figure_meets_rack(
-    floor: Floor, limits: DriveLimits, radius: Float64, robot: int, x: float, y: float, cos: float, sin: float,
-    tolerance: float,
-) -> bool:  # fmt: skip
-    """Whether a footprint overlaps a blocked cell or the outside of the floor, by more than a tolerance."""
-    if len(limits.half_length) == 0 or limits.half_length[robot] == 0.0:
-        return _touches_rack(floor, x, y, radius[robot] - tolerance)
-    half_length, half_width = limits.half_length[robot] - tolerance, limits.half_width[robot] - tolerance
-    return rectangle_meets_rack(floor, x, y, cos, sin, half_length, half_width)
-
-
-@kernel_part
-def _count_touched(
-    floor: Floor,
-    pose: Pose,
-    limits: DriveLimits,
-    radius: Float64,
-    env: int,
-    robot: int,
-    x: float,
-    y: float,
-    cos: float,
-    sin: float,
-    lists: CellLists,
-) -> int:
-    """Number of other robots that a robot would overlap at (x, y)."""
-    touched = 0
-    reach = radius[robot] + limits.widest
-    south, north = int(max(y - reach, 0.0) * floor.cells_per_m), int((y + reach) * floor.cells_per_m)
-    west, east = int(max(x - reach, 0.0) * floor.cells_per_m), int((x + reach) * floor.cells_per_m)
-    for near_row in range(floor.height - 1 - min(north, floor.height - 1), floor.height - south):
-        for near_column in range(west, min(east + 1, floor.width)):
-            other = lists.first[near_row * floor.width + near_column]
-            while other >= 0:
-                if other != robot and _overlap(pose, limits, radius, env, robot, other, x, y, cos, sin):
-                    touched += 1
-                other = lists.follower[other]
-    return touched
-
-
-@kernel_part
-def _overlap(
-    pose: Pose, limits: DriveLimits, radius: Float64, env: int, robot: int, other: int, x: float, y: float, cos: float,
-    sin: float,
-) -> bool:  # fmt: skip
-    dx, dy = pose.x[env, other] - x, pose.y[env, other] - y
-    reach = radius[robot] + radius[other] - _TOLERANCE_M
-    near = bool(dx * dx + dy * dy < reach * reach)
-    if len(limits.half_length) == 0 or not near:
-        return near
-    return _figures_meet(pose, limits, radius, env, robot, other, dx, dy, cos, sin)
-
-
-@lean_kernel
-def _figures_meet(
-    pose: Pose, limits: DriveLimits, radius: Float64, env: int, robot: int, other: int, dx: float, dy: float,
-    cos: float, sin: float,
-) -> bool:  # fmt: skip
-    """Whether two footprints overlap whose discs around them do."""
-    length, width = limits.half_length[robot], limits.half_width[robot]
-    other_length, other_width = limits.half_length[other], limits.half_width[other]
-    other_cos, other_sin = float(pose.cos[env, other]), float(pose.sin[env, other])
-    if length == 0.0 and other_length == 0.0:
-        return True
-    if length == 0.0:
-        disc = radius[robot] - _TOLERANCE_M
-        return disc_meets_rectangle(-dx, -dy, disc, other_cos, other_sin, other_length, other_width)
-    if other_length == 0.0:
-        return disc_meets_rectangle(dx, dy, radius[other] - _TOLERANCE_M, cos, sin, length, width)
-    length, width = length - _TOLERANCE_M, width - _TOLERANCE_M
-    return rectangles_meet(dx, dy, cos, sin, length, width, other_cos, other_sin, other_length, other_width)
-
-
-@kernel_part
 def _remove_touching(
-    floor: Floor,
     fleet: Fleet,
     pose: Pose,
     outcome: Outcome,
-    limits: DriveLimits,
+    sides: Sides | None,
     radius: Float64,
     env: int,
     robot: int,
@@ -473,7 +376,7 @@ def _remove_touching(
     """Rule ``despawn``: the robot and those that it would overlap at (x, y) leave the floor."""
     for other in range(len(radius)):
         present = fleet.alive[env, other] and not outcome.leaving[env, other] and other != robot
-        if present and _overlap(pose, limits, radius, env, robot, other, x, y, cos, sin):
+        if present and footprints_meet(pose, sides, radius, env, robot, other, x, y, cos, sin):
             outcome.robot_contacts[env, robot] += 1
             outcome.robot_contacts[env, other] += 1
             outcome.leaving[env, other] = True
@@ -487,7 +390,8 @@ def _measure_contacts(
     floor: Floor,
     pose: Pose,
     outcome: Outcome,
-    limits: DriveLimits,
+    widest: float,
+    sides: Sides | None,
     radius: Float64,
     env: int,
     robot: int,
@@ -495,6 +399,7 @@ def _measure_contacts(
 ) -> None:
     x, y = pose.x[env, robot], pose.y[env, robot]
     cos, sin = float(pose.cos[env, robot]), float(pose.sin[env, robot])
-    on_rack = _figure_meets_rack(floor, limits, radius, robot, x, y, cos, sin, _TOLERANCE_M)
+    on_rack = footprint_meets_rack(floor, sides, radius, robot, x, y, cos, sin, TOLERANCE_M)
     outcome.rack_contacts[env, robot] = on_rack
-    outcome.robot_contacts[env, robot] = _count_touched(floor, pose, limits, radius, env, robot, x, y, cos, sin, lists)
+    touched = count_touched(floor, pose, widest, sides, radius, env, robot, x, y, cos, sin, lists)
+    outcome.robot_contacts[env, robot] = touched

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
+from bridge.warehouse.drives.drive_limits import Sides
 from bridge.warehouse.fleet import Pose
 from bridge.warehouse.floor import Floor
 
@@ -51,8 +52,7 @@ def clear_way(
     floor: Floor,
     pose: Pose,
     radius: Float64,
-    half_length: Float64,
-    half_width: Float64,
+    sides: Sides | None,
     first: Int32,
     follower: Int32,
     env: int,
@@ -69,8 +69,7 @@ def clear_way(
         floor: The floor plan.
         pose: Where robots are.
         radius: (N,) float64, discs around the footprints in m.
-        half_length: (N,) float64, of rectangles in m; 0 for discs; empty if there are none.
-        half_width: Likewise.
+        sides: Of rectangles; None if there are none.
         first: Robots by cell, see ``motion_differential.CellLists``.
         follower: Likewise.
         env: Environment.
@@ -84,10 +83,9 @@ def clear_way(
     cos, sin = float(pose.cos[env, robot]), float(pose.sin[env, robot])
     if backwards:
         cos, sin = -cos, -sin
-    is_disc = len(half_length) == 0 or half_length[robot] == 0.0
-    half, front = radius[robot], 0.0
-    if not is_disc:
-        half, front = half_width[robot], half_length[robot]
+    is_disc, half, front = True, radius[robot], 0.0
+    if sides is not None and sides.half_length[robot] > 0.0:
+        is_disc, half, front = False, sides.half_width[robot], sides.half_length[robot]
     x, y = pose.x[env, robot], pose.y[env, robot]
     clear = min(reach_m, _way_to_walls(floor, x, y, cos, sin, half - _SLACK_M, front, is_disc))
     size = floor.cell_size_m
@@ -100,7 +98,7 @@ def clear_way(
             cell = row * floor.width + column
             if floor.blocked[cell]:
                 dx, dy = (column + 0.5) * size - x, (floor.height - row - 0.5) * size - y
-                if is_disc:
+                if sides is None or is_disc:
                     way = _disc_to_box(dx, dy, cos, sin, 0.5 * size, half - _SLACK_M)
                 else:
                     way = _strip_to_box(dx, dy, cos, sin, 0.5 * size, half - _SLACK_M) - front

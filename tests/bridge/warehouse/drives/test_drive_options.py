@@ -49,7 +49,8 @@ def _forklifts(count: int) -> DriveLimits:
 def _overlapping(scene: Any, limits: DriveLimits, env: int) -> bool:
     """Some forklift overlaps another one, or a rack, by more than rounding."""
     pose, alive = scene.pose, np.flatnonzero(scene.fleet.alive[env] & ~scene.outcome.leaving[env])
-    length, width = limits.half_length[0] - 1e-7, limits.half_width[0] - 1e-7
+    assert limits.sides is not None
+    length, width = limits.sides.half_length[0] - 1e-7, limits.sides.half_width[0] - 1e-7
     at = [
         (pose.x[env, r], pose.y[env, r], math.cos(pose.heading[env, r]), math.sin(pose.heading[env, r])) for r in alive
     ]

@@ -143,8 +143,8 @@ def test_clear_way_is_the_way_until_the_footprint_touches(make_scene: Any, seed:
         limits = make_limits(slow, (role,))
         radius = np.array([role.outer_radius_m])
         clear = clear_way(
-            scene.floor, scene.pose, radius, limits.half_length, limits.half_width, lists.first, lists.follower,
-            0, 0, False, 2.0, limits.widest, 1.2, 0.0,
+            scene.floor, scene.pose, radius, limits.sides, lists.first, lists.follower, 0, 0, False, 2.0, limits.widest,
+            1.2, 0.0,
         )  # fmt: skip
         start = scene.pose.x[0, 0], scene.pose.y[0, 0]
         for step in range(200):
