@@ -2,8 +2,8 @@
 
 The strip that a robot sweeps when it drives straight on, ahead or back, is
 measured up to the nearest rack, wall or robot, as by a laser scanner that
-never errs: exactly for a disc among discs; for a rectangle, and among
-rectangles, other robots count as the discs around them.
+never errs: exactly, but that another robot with a rectangular footprint counts
+as the disc around it, whichever way it may turn.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def clear_way(
         pose: Where robots are.
         radius: (N,) float64, discs around the footprints in m.
         sides: Of rectangles; None if there are none.
-        first: Robots by cell, see ``motion_differential.CellLists``.
+        first: Robots by cell, see ``cell_lists.CellLists``.
         follower: Likewise.
         env: Environment.
         robot: Robot.

@@ -13,6 +13,7 @@ from bridge.warehouse.drives.cell_lists import make_cell_lists
 from bridge.warehouse.drives.drive_limits import DriveLimits, make_limits
 from bridge.warehouse.drives.motion_differential import drive_differential, make_drive_scratch
 from bridge.warehouse.drives.protective_field import clear_way, safe_speed
+from bridge.warehouse.drives.rectangles import rectangle_distance
 
 HALL = """
 ............
@@ -75,6 +76,37 @@ def test_robots_that_drive_at_each_other_stop_in_time(make_scene: Any, lag_s: fl
     assert fastest == pytest.approx(1.5, abs=0.01)
     gap = scene.pose.x[0, 1] - scene.pose.x[0, 0] - math.sqrt(0.7**2 - 0.1**2)
     assert 0.1 - 1e-6 <= gap < 0.13
+
+
+@pytest.mark.parametrize("roles", [(FORKLIFT, FORKLIFT), (FORKLIFT, CARRIER), (CARRIER, FORKLIFT)])
+@pytest.mark.parametrize("other", [(1.0, 0.0), (0.0, 1.0), (0.0, 0.0)], ids=["comes", "turns", "stands"])
+def test_robot_keeps_off_the_disc_around_a_rectangle_that_comes_turns_or_stands(
+    make_scene: Any, roles: tuple[RoleConfig, RoleConfig], other: tuple[float, float]
+) -> None:
+    data = {"decision_steps": 1, "protective_field": {"margin_m": 0.1}}
+    limits = make_limits(DifferentialDriveConfig.model_validate(data), roles)
+    scene = make_scene(HALL, 2)
+    scene.place_at(0, 0, 1.0, 4.5)
+    scene.place_at(0, 1, 10.0, 4.6, math.pi)
+    radius = np.array([role.outer_radius_m for role in roles])
+    scratch = make_drive_scratch(scene.layout.blocked.size, 2)
+    wanted = np.array([[[1.0, 0.0], other]], np.float32)
+    for step in range(300):
+        state = (scene.floor, scene.fleet, scene.pose, scene.outcome, scratch, limits, radius)
+        drive_differential(*state, wanted, np.full(1, 5, np.uint64), np.full(1, step, np.int32), False)
+        assert not scene.outcome.refused.any()
+    pose, (one, two) = scene.pose, roles
+    assert pose.speed[0].tolist() == [0.0, 0.0]
+    dx, dy = pose.x[0, 1] - pose.x[0, 0], pose.y[0, 1] - pose.y[0, 0]
+    facing = [(float(pose.cos[0, k]), float(pose.sin[0, k]), *roles[k].half_sides_m) for k in (0, 1)]
+    gap = rectangle_distance(dx, dy, *facing[0], *facing[1])
+    gap -= sum(role.radius_m for role in roles if role.length_m is None)
+    assert gap >= 0.1 - 1e-6
+    if other[0] == 0.0:
+        # As far as the disc around the other one lets it come straight on; a rectangle has its front ahead.
+        reach = two.outer_radius_m if one.length_m else two.outer_radius_m + one.radius_m
+        off = 0.0 if one.length_m else 0.1
+        assert dx - one.half_sides_m[0] - math.sqrt(reach**2 - off**2) == pytest.approx(0.1, abs=0.03)
 
 
 def test_robot_follows_another_one_and_stops_behind_it(make_scene: Any) -> None:
