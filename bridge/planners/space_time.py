@@ -63,7 +63,7 @@ class Ways(NamedTuple):
         is_refuge: (G,) bool, goals at which robots may wait.
         moves: (cells, 5) int32, where each move leads.
         sources: (cells, 5) int32, from where each move leads into a cell; stale where none does.
-        distance: (G, cells) int32, length of the shortest path; -1 for none.
+        distance: (G, cells) int32, steps until a robot comes into the goal at least; -1 for no way.
         stay: (cells,) int32, further steps for which a robot that came into a cell cannot leave it.
         pick_steps: Steps that a robot stands at its pick-up.
         whole_paths: Paths lead through the pick-up to the delivery.

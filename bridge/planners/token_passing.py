@@ -81,8 +81,8 @@ class TokenPassingPolicy:
         self._simulator = simulator
         num_envs, num_robots = simulator.cells.shape
         self._ways = _ways_of(simulator)
-        # A path takes the shortest way, through the slowest cells, and may wait as long again.
-        longest = int(simulator.goal_distances.max()) * (1 + int(self._ways.stay.max()))
+        # A path takes the shortest way, may end in a slow cell, and may wait as long again.
+        longest = int(simulator.goal_distances.max()) + int(self._ways.stay.max())
         horizon = 64 + (3 if self._ways.whole_paths else 2) * longest + 2 * self._ways.pick_steps
         num_cells = len(simulator.moves)
         self._tokens = [make_token(num_robots, num_cells, horizon) for _ in range(num_envs)]

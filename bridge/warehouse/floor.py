@@ -1,10 +1,7 @@
 """A layout prepared for the kernels: moves, goals, shortest paths and places to start from.
 
 Computed once per simulator. Every pick-up, delivery, parking place and
-charger is a *goal* with a row in the route table. An entry of the table packs
-what a robot in a cell needs to know about its way to a goal into one number:
-``distance << 4 | directions``, where bit ``d - 1`` of ``directions`` is set if
-move ``d`` (up, right, down, left) brings it one cell nearer.
+charger is a *goal* with a row in the route table (``routes``).
 """
 
 from __future__ import annotations
@@ -14,20 +11,27 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel, kernel_part
+from bridge.jit import kernel_part
+from bridge.warehouse.fleet import Pose
 from bridge.warehouse.layout import Layout
+from bridge.warehouse.routes import CELLS, RouteCosts, Routes, first_move, move_cost, route_tables
 
-__all__ = ["MAX_ROUTE_BYTES", "Floor", "goal_cells", "make_floor", "make_moves", "next_cell", "route_table_bytes"]
+__all__ = [
+    "MAX_ROUTE_BYTES",
+    "Floor",
+    "entry_after",
+    "goal_cells",
+    "make_floor",
+    "make_moves",
+    "next_cell",
+    "route_entry",
+    "route_table_bytes",
+    "units_left",
+]
 
 Int32 = NDArray[np.int32]
-Routes = NDArray[np.uint16] | NDArray[np.uint32]
 
 MAX_ROUTE_BYTES: Final = 1 << 30
-
-_LONGEST_SHORT = 0xFFF
-
-# The first move among the directions of a route entry: stay, up, right, down or left.
-_FIRST_MOVE: Final = np.array([0, 1, 2, 1, 3, 1, 2, 1, 4, 1, 2, 1, 3, 1, 2, 1], np.int32)
 
 
 class Floor(NamedTuple):
@@ -45,6 +49,10 @@ class Floor(NamedTuple):
         blocked: (cells,) bool, racks and walls.
         goal_cell: (G,) int32, cell of each goal.
         routes: (G, cells) uint16 or uint32, packed route table; all bits set where there is no path.
+        facing: (G, cells, 4) likewise, by the side that a robot faces; (0, 0, 0) if robots need not turn.
+        cells_per_unit: What a unit of their distances is in cells.
+        drive_costs: (cells,) int32, units of each cell for robots that drive from centre to centre; empty if all
+            cost the same, and for robots that move from cell to cell.
         pickups: (n,) int32, goals where loads are fetched.
         deliveries: (n,) int32, goals where loads are brought.
         parking: (n,) int32, goals where robots wait.
@@ -54,7 +62,7 @@ class Floor(NamedTuple):
         one_way: Some moves between free cells are forbidden.
         speed_limit: (cells,) float64, m/s, inf for no limit; empty if the layout has none.
         bound_cells: No robot's remaining way (to a pick-up and on to a delivery, to a
-            parking place, a charger or a meeting place) is longer than this.
+            parking place, a charger or a meeting place) costs more than this many cells.
     """
 
     width: int
@@ -67,6 +75,9 @@ class Floor(NamedTuple):
     blocked: NDArray[np.bool_]
     goal_cell: Int32
     routes: Routes
+    facing: Routes
+    cells_per_unit: float
+    drive_costs: Int32
     pickups: Int32
     deliveries: Int32
     parking: Int32
@@ -81,7 +92,33 @@ class Floor(NamedTuple):
 @kernel_part
 def next_cell(floor: Floor, cell: int, entry: int) -> int:
     """The next cell on the way of a packed route entry; the cell itself at the goal."""
-    return int(floor.moves[cell, _FIRST_MOVE[entry & 15]])
+    return int(floor.moves[cell, first_move(entry)])
+
+
+@kernel_part
+def route_entry(floor: Floor, pose: Pose, goal: int, cell: int, env: int, robot: int) -> int:
+    """The packed route entry of a robot in a cell, by the side that it faces where it has to turn."""
+    if len(floor.facing) > 0:
+        # Up, right, down, left.
+        cos, sin = pose.cos[env, robot], pose.sin[env, robot]
+        side = 0 if sin > 0.5 else 1 if cos > 0.5 else 2 if sin < -0.5 else 3
+        return int(floor.facing[goal, cell, side])
+    return int(floor.routes[goal, cell])
+
+
+@kernel_part
+def entry_after(floor: Floor, goal: int, cell: int, entry: int) -> int:
+    """The packed route entry in the next cell of an entry that is not the goal's, for a robot that drives there."""
+    move = first_move(entry)
+    other = floor.moves[cell, move]
+    return int(floor.facing[goal, other, move - 1] if len(floor.facing) > 0 else floor.routes[goal, other])
+
+
+@kernel_part
+def units_left(floor: Floor, cell: int, entry: int, ahead: float) -> float:
+    """Units on the way of a robot that has ``ahead`` cells to the centre of the next cell; with ``drive_costs``."""
+    cost = move_cost(floor.drive_costs, True, 0, cell, next_cell(floor, cell, entry), -1)
+    return max((entry >> 4) - cost, 0) + ahead * cost
 
 
 def goal_cells(layout: Layout) -> Int32:
@@ -90,9 +127,9 @@ def goal_cells(layout: Layout) -> Int32:
     return np.unique(np.concatenate(kinds if layout.meeting is None else [*kinds, layout.meeting]))
 
 
-def route_table_bytes(layout: Layout) -> int:
-    """Upper bound on the memory of the route table."""
-    return len(goal_cells(layout)) * layout.blocked.size * 4
+def route_table_bytes(layout: Layout, *, turns: bool = False) -> int:
+    """Upper bound on the memory of the route tables; ``turns``: robots have to turn."""
+    return len(goal_cells(layout)) * layout.blocked.size * 4 * (5 if turns else 1)
 
 
 def make_moves(layout: Layout) -> Int32:
@@ -112,11 +149,16 @@ def make_moves(layout: Layout) -> Int32:
     return np.where(barred, cells.reshape(-1, 1), flat).astype(np.int32)
 
 
-def make_floor(layout: Layout) -> Floor:
-    """Prepare a layout that :func:`bridge.warehouse.validation.check_warehouse` has accepted."""
+def make_floor(layout: Layout, costs: RouteCosts = CELLS) -> Floor:
+    """Prepare a layout that :func:`bridge.warehouse.validation.check_warehouse` has accepted.
+
+    Args:
+        layout: The floor plan.
+        costs: What ways cost the robots.
+    """
     moves = make_moves(layout)
     goals = goal_cells(layout)
-    routes = _route_table(moves, goals)
+    routes, facing = route_tables(moves, goals, costs)
     reachable = routes[0] != np.iinfo(routes.dtype).max
     stations = np.concatenate([layout.pickups, layout.deliveries, layout.chargers])
     others = reachable.copy()
@@ -124,12 +166,6 @@ def make_floor(layout: Layout) -> Floor:
     others[layout.parking] = False
     kinds = ("pickups", "deliveries", "parking", "chargers")
     rows = {name: np.searchsorted(goals, getattr(layout, name)).astype(np.int32) for name in kinds}
-    distances = (routes >> 4).astype(np.int64)
-    to_pickup = distances[rows["pickups"]][:, reachable].max()
-    to_delivery = distances[rows["deliveries"]][:, layout.pickups].max()
-    meeting = np.searchsorted(goals, layout.meeting) if layout.meeting is not None else rows["chargers"]
-    without_task = np.concatenate([rows["parking"], rows["chargers"], meeting])
-    to_rest = distances[without_task][:, reachable].max() if len(without_task) else 0
     return Floor(
         width=layout.width,
         height=layout.height,
@@ -141,6 +177,9 @@ def make_floor(layout: Layout) -> Floor:
         blocked=layout.blocked.ravel().copy(),
         goal_cell=goals,
         routes=routes,
+        facing=facing,
+        cells_per_unit=1.0 / costs.units,
+        drive_costs=costs.cells if costs.halves else CELLS.cells,
         pickups=rows["pickups"],
         deliveries=rows["deliveries"],
         parking=rows["parking"],
@@ -149,68 +188,33 @@ def make_floor(layout: Layout) -> Floor:
         num_parking=len(layout.parking),
         one_way=layout.exits is not None,
         speed_limit=_speed_limits(layout),
-        # A robot between two cell centres may have one more cell to go than the cell that it is in.
-        bound_cells=float(max(to_pickup + to_delivery, to_rest) + 1),
+        bound_cells=_longest_way(layout, rows, routes, reachable, goals, costs),
     )
+
+
+def _longest_way(
+    layout: Layout,
+    rows: dict[str, Int32],
+    routes: Routes,
+    reachable: NDArray[np.bool_],
+    goals: Int32,
+    costs: RouteCosts,
+) -> float:
+    """An upper bound in cells on what is left of a robot's way."""
+    distances = (routes >> 4).astype(np.int64)
+    to_pickup = distances[rows["pickups"]][:, reachable].max()
+    to_delivery = distances[rows["deliveries"]][:, layout.pickups].max()
+    meeting = np.searchsorted(goals, layout.meeting) if layout.meeting is not None else rows["chargers"]
+    without_task = np.concatenate([rows["parking"], rows["chargers"], meeting])
+    to_rest = distances[without_task][:, reachable].max() if len(without_task) else 0
+    # A robot between two cell centres may have one more cell to go than the cell that it is in, or it has to turn
+    # first; who comes through a pick-up to a delivery has left it and may have turned there, too.
+    dearest = int(costs.cells.max(initial=costs.units))
+    further = dearest + 4 * costs.turn + (dearest if len(costs.cells) else 0)
+    return float(max(to_pickup + to_delivery, to_rest) + further) / costs.units
 
 
 def _speed_limits(layout: Layout) -> NDArray[np.float64]:
     if layout.speed_limit_mps is None:
         return np.zeros(0)
     return np.nan_to_num(layout.speed_limit_mps.astype(np.float64), nan=np.inf)
-
-
-def _sources(moves: Int32) -> Int32:
-    """From which cell each move leads into each cell: (cells, 5) int32; the cell itself where none does."""
-    cells = np.arange(len(moves), dtype=np.int32)
-    sources = np.repeat(cells[:, None], 5, axis=1)
-    for move in range(1, 5):
-        leads = moves[:, move] != cells
-        sources[moves[leads, move], move] = cells[leads]
-    return sources
-
-
-def _route_table(moves: Int32, goals: Int32) -> Routes:
-    sources = _sources(moves)
-    # Where every way can be driven back, no path is longer than twice the longest path from one goal: short enough
-    # for 12 bits, or not.
-    probe = np.full((1, len(moves)), np.iinfo(np.uint32).max, np.uint32)
-    _fill_routes(moves, sources, goals[:1], probe)
-    distances = probe[probe != np.iinfo(np.uint32).max] >> 4
-    back_and_forth = np.array_equal(np.sort(moves, axis=1), np.sort(sources, axis=1))
-    longest = 2 * int(distances.max()) if back_and_forth else len(moves)
-    dtype = np.uint16 if longest < _LONGEST_SHORT else np.uint32
-    table = np.full((len(goals), len(moves)), np.iinfo(dtype).max, dtype)
-    _fill_routes(moves, sources, goals, table)
-    return table
-
-
-@kernel
-def _fill_routes(moves: Int32, sources: Int32, goals: Int32, routes: Routes) -> None:
-    """Breadth-first search backwards from every goal, then packing; entries without a path are left as they are."""
-    cells = len(moves)
-    distance = np.empty(cells, np.int32)
-    queue = np.empty(cells, np.int32)
-    for goal in range(len(goals)):
-        distance[:] = -1
-        distance[goals[goal]] = 0
-        queue[0] = goals[goal]
-        head, tail = 0, 1
-        while head < tail:
-            cell = queue[head]
-            head += 1
-            for move in range(1, 5):
-                other = sources[cell, move]
-                if distance[other] < 0:
-                    distance[other] = distance[cell] + 1
-                    queue[tail] = other
-                    tail += 1
-        for cell in range(cells):
-            if distance[cell] < 0:
-                continue
-            entry = distance[cell] << 4
-            for move in range(1, 5):
-                away = distance[moves[cell, move]]
-                if away >= 0 and away == distance[cell] - 1:
-                    entry |= 1 << (move - 1)
-            routes[goal, cell] = entry

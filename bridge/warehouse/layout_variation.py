@@ -87,7 +87,8 @@ def layout_variants(config: WarehouseConfig, layout: Layout, where: str) -> tupl
         raise ScenarioError(
             f"{key}: expected racks (blocked cells that are not joined to the edge), got none. Remove the section."
         )
-    if (size := variation.variants * route_table_bytes(layout)) > MAX_ROUTE_BYTES:
+    size = variation.variants * route_table_bytes(layout, turns=config.drive.kind == "grid_heading")
+    if size > MAX_ROUTE_BYTES:
         raise ScenarioError(
             f"{key}.variants: expected at most {MAX_ROUTE_BYTES} bytes of route tables, got {size} for "
             f"{variation.variants} variants. Lower the number."

@@ -5,7 +5,8 @@ policies as they are: a step from s to s' earns ``gamma * Phi(s') - Phi(s)`` wit
 
     Phi = progress * (bound - remaining)    >= 0,    Phi = 0 once the robot has left the floor,
 
-where ``remaining`` is the length in cells of the robot's shortest path: to its
+where ``remaining`` is the length in cells of the robot's shortest path (with slow
+cells counted by the time that they take, and quarter turns as a cell each): to its
 pick-up and on to its delivery, to its delivery when loaded, to its parking
 place without a task. As Phi is never negative, standing still earns
 ``(gamma - 1) * Phi <= 0``, and a loop back to the same state never earns more
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.config import RewardConfig
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
-from bridge.warehouse.floor import Floor
+from bridge.warehouse.floor import Floor, units_left
 
 __all__ = ["RewardTerms", "make_terms", "pay_rewards", "start_potentials"]
 
@@ -106,8 +107,12 @@ def _potential(floor: Floor, fleet: Fleet, pose: Pose, terms: RewardTerms, env: 
         # The way to the next cell's centre instead of a whole cell; on the grid they are the same.
         dx = fleet.way_x[env, robot] - pose.x[env, robot]
         dy = fleet.way_y[env, robot] - pose.y[env, robot]
-        remaining = max(remaining - 1.0, 0.0) + np.sqrt(dx * dx + dy * dy) / floor.cell_size_m
+        ahead = np.sqrt(dx * dx + dy * dy) / floor.cell_size_m
+        if len(floor.drive_costs) > 0:
+            remaining = units_left(floor, fleet.cell[env, robot], fleet.route[env, robot], ahead)
+        else:
+            remaining = max(remaining - 1.0, 0.0) + ahead
     if fleet.pickup[env, robot] >= 0 and not fleet.loaded[env, robot]:
         cell = floor.goal_cell[fleet.pickup[env, robot]]
         remaining += float(floor.routes[fleet.delivery[env, robot], cell] >> 4)
-    return terms.progress * (floor.bound_cells - remaining)
+    return terms.progress * (floor.bound_cells - remaining * floor.cells_per_unit)

@@ -17,6 +17,7 @@ from bridge.specs import WorldSpec
 from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
 from bridge.warehouse.drives.drive_limits import seconds_per_step
 from bridge.warehouse.drives.motion import Motion
+from bridge.warehouse.drives.speed_zones import route_costs
 from bridge.warehouse.feature import Feature, Parts
 from bridge.warehouse.features import holds_robots, make_features
 from bridge.warehouse.fleet import make_fleet, make_outcome, make_pool, make_pose, make_traits
@@ -98,7 +99,7 @@ class WarehouseSimulator(RobotsView):
         self._return_steps = _return_steps(config, self._step_s) if respawn else -1
 
         num_robots = config.num_robots
-        self._floor = make_floor(layout)
+        self._floor = make_floor(layout, route_costs(config.drive, layout))
         anywhere = config.randomisation is not None and config.randomisation.start == "anywhere"
         self._start_floor = self._floor._replace(num_parking=0) if anywhere else self._floor
         self._traits = make_traits(config, self._step_s)

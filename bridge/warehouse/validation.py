@@ -27,7 +27,7 @@ def check_warehouse(config: WarehouseConfig, layout: Layout, where: str) -> None
     Raises:
         ScenarioError: One line for every fault, each beginning with ``where`` and the dotted key.
     """
-    faults = [*_station_faults(layout), *_reach_faults(layout), *_start_faults(config, layout)]
+    faults = [*_station_faults(config, layout), *_reach_faults(layout), *_start_faults(config, layout)]
     faults += _charger_faults(config, layout)
     faults += _transport_faults(config, layout)
     faults += _load_faults(config)
@@ -37,7 +37,7 @@ def check_warehouse(config: WarehouseConfig, layout: Layout, where: str) -> None
         raise ScenarioError("\n".join(f"{where}.{fault}" for fault in faults))
 
 
-def _station_faults(layout: Layout) -> Iterator[str]:
+def _station_faults(config: WarehouseConfig, layout: Layout) -> Iterator[str]:
     for kind, mark, cells in (("pick-up", "S", layout.pickups), ("delivery", "E", layout.deliveries)):
         if len(cells) == 0:
             yield f"layout: expected at least one {kind}, got none. Mark a free cell with {mark!r}."
@@ -45,9 +45,10 @@ def _station_faults(layout: Layout) -> Iterator[str]:
     for kind, cells in (("parking place", layout.parking), ("charger", layout.chargers)):
         if shared := _listed(layout, np.intersect1d(cells, stations)):
             yield f"layout: expected no {kind} on a station, got one at {shared}. Robots that wait would block it."
-    if route_table_bytes(layout) > MAX_ROUTE_BYTES:
+    size = route_table_bytes(layout, turns=config.drive.kind == "grid_heading")
+    if size > MAX_ROUTE_BYTES:
         yield (
-            f"layout: expected at most {MAX_ROUTE_BYTES} bytes of route tables, got {route_table_bytes(layout)} "
+            f"layout: expected at most {MAX_ROUTE_BYTES} bytes of route tables, got {size} "
             f"({len(goal_cells(layout))} goals on {layout.blocked.size} cells). Mark fewer stations or parking places."
         )
 

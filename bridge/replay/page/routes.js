@@ -1,4 +1,4 @@
-// Shortest ways on the empty floor, as the simulator's own route table gives them.
+// Shortest ways on the empty floor in cells: those of the simulator's own route table, unless cells are slow or turns count.
 
 class Routes {
   constructor(replay) {

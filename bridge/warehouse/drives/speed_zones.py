@@ -1,4 +1,4 @@
-"""Zones of lower speed for robots that move from cell to cell, and the observation block ``speed_limit``.
+"""Zones of lower speed for robots that move from cell to cell, what they make ways cost, and a block that shows them.
 
 A robot on the grid drives a cell per step. In a cell whose limit is lower than that it takes
 ``ceil(cell size / (limit * step))`` steps per cell: it shows in the cell in the first of them, and is
@@ -7,19 +7,25 @@ A robot on the grid drives a cell per step. In a cell whose limit is lower than 
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bridge.jit import lean_kernel
-from bridge.warehouse.config import DifferentialDriveConfig
+from bridge.warehouse.config import DifferentialDriveConfig, DriveConfig, HeadingGridConfig
 from bridge.warehouse.feature import HELD_SLOW, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome
 from bridge.warehouse.layout import Layout
+from bridge.warehouse.routes import RouteCosts
 
-__all__ = ["SpeedLimitView", "SpeedZones", "hold_slow_robots", "steps_per_cell"]
+__all__ = ["SpeedLimitView", "SpeedZones", "hold_slow_robots", "route_costs", "steps_per_cell"]
 
 Bool = NDArray[np.bool_]
 Int32 = NDArray[np.int32]
+
+_DRIVE_UNITS: Final = 4
+_DEAREST: Final = 4096
 
 
 def steps_per_cell(layout: Layout, step_s: float) -> Int32:
@@ -28,6 +34,31 @@ def steps_per_cell(layout: Layout, step_s: float) -> Int32:
         return np.ones(layout.blocked.size, np.int32)
     limits = np.nan_to_num(layout.speed_limit_mps.astype(np.float64), nan=np.inf)
     return np.maximum(np.ceil(layout.cell_size_m / (limits * step_s) - 1e-6), 1.0).astype(np.int32)
+
+
+def route_costs(drive: DriveConfig, layout: Layout) -> RouteCosts:
+    """What ways cost the robots of a scenario: the time that they take, of which a cell without a limit is one.
+
+    Grid: steps, those of quarter turns included where robots have a heading. Differential drive: quarters of the
+    time that a cell takes at full speed; turns are left out, because a robot can drive curves.
+    """
+    if isinstance(drive, DifferentialDriveConfig):
+        limits = np.full(layout.blocked.size, np.inf)
+        if layout.speed_limit_mps is not None:
+            limits = np.nan_to_num(layout.speed_limit_mps.astype(np.float64), nan=np.inf)
+        slower = drive.max_speed_mps / np.minimum(limits, drive.max_speed_mps)
+        return _costs(layout, RouteCosts(_DRIVE_UNITS, np.zeros(0, np.int32), halves=True), slower)
+    plain = RouteCosts(1, np.zeros(0, np.int32), turn=1 if isinstance(drive, HeadingGridConfig) else 0)
+    return _costs(layout, plain, steps_per_cell(layout, drive.step_s))
+
+
+def _costs(layout: Layout, plain: RouteCosts, times: NDArray[np.float64] | Int32) -> RouteCosts:
+    # Slower than this counts as this, so that no sum leaves the 28 bits of a route entry.
+    most = min(_DEAREST, (1 << 27) // layout.blocked.size)
+    cells = np.rint(np.minimum(times * plain.units, most)).astype(np.int32)
+    if (cells == plain.units).all():
+        return RouteCosts(1, plain.cells, plain.turn)
+    return plain._replace(cells=np.maximum(cells, plain.units))
 
 
 class SpeedZones(Feature):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
-from bridge.warehouse.floor import Floor, next_cell
+from bridge.warehouse.floor import Floor, entry_after, next_cell, units_left
 
 __all__ = ["URGENCY_STEPS", "OwnBlocks", "observe_own"]
 
@@ -156,11 +156,15 @@ def _write_way_points(
     length = np.sqrt(dx * dx + dy * dy)
     route = fleet.route[env, robot]
     _write_direction(pose, env, robot, dx, dy, length, row, at)
+    cell = fleet.cell[env, robot]
     way_m = max((route >> 4) - 1, 0) * floor.cell_size_m + length
+    if len(floor.drive_costs) > 0:
+        units = units_left(floor, cell, route, length / floor.cell_size_m)
+        way_m = units * floor.cells_per_unit * floor.cell_size_m
     row[at + np.uint64(4)] = min(way_m * (1.0 / blocks.path_range_m), 1.0)
-    cell = next_cell(floor, fleet.cell[env, robot], route)
+    following = next_cell(floor, cell, route)
     if route >> 4 >= 1:
-        cell = next_cell(floor, cell, floor.routes[goal, cell])
+        cell = next_cell(floor, following, entry_after(floor, goal, cell, route))
         dx, dy = np.float32(floor.x[cell] - x), np.float32(floor.y[cell] - y)
         length = np.sqrt(dx * dx + dy * dy)
     _write_direction(pose, env, robot, dx, dy, length, row, at + np.uint64(2))

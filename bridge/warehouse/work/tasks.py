@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.config import TaskConfig
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool
-from bridge.warehouse.floor import Floor, next_cell
+from bridge.warehouse.floor import Floor, next_cell, route_entry
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.random_streams import uniform
 from bridge.warehouse.work.arrival import has_arrived
@@ -263,7 +263,7 @@ def _look_up_route(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int)
         fleet.way_y[env, robot] = pose.y[env, robot]
         return
     cell = fleet.cell[env, robot]
-    entry = int(floor.routes[goal, cell])
+    entry = route_entry(floor, pose, goal, cell, env, robot)
     fleet.route[env, robot] = entry
     cell = next_cell(floor, cell, entry)
     fleet.way_x[env, robot] = floor.x[cell]

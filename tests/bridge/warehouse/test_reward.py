@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bridge.warehouse.config import ContactConfig, DifferentialDriveConfig, RewardConfig, RoleConfig
+from bridge.warehouse.config import ContactConfig, DifferentialDriveConfig, LayoutConfig, RewardConfig, RoleConfig
+from bridge.warehouse.loading import load_layout
 from bridge.warehouse.simulator import WarehouseSimulator
 from bridge.warehouse.view import DOWN, LEFT, RIGHT, STAY, UP
 
@@ -95,6 +97,62 @@ def _remaining(simulator: WarehouseSimulator) -> float:
         delivery = simulator._fleet.delivery[0, 0]
         way += int(table[delivery, simulator.goal_cells[0, 0]])
     return float(way)
+
+
+SLOW = {"first": (0, 2), "last": (2, 4), "limit_mps": 0.3}
+
+
+def _slow_simulator(make_warehouse: Any, kind: str) -> WarehouseSimulator:
+    config, _ = make_warehouse(FLOOR, 3, reward=SHAPING_ONLY, drive={"kind": kind}, episode_steps=10_000)
+    layout = LayoutConfig.model_validate({"grid": FLOOR.strip(), "speed_zones": (SLOW,)})
+    config = config.model_copy(update={"layout": layout})
+    simulator = WarehouseSimulator(config, load_layout(config, Path()), 4)
+    simulator.reset(seed=4)
+    return simulator
+
+
+@pytest.mark.parametrize("kind", ["grid", "grid_heading"])
+def test_shaping_pays_the_steps_that_zones_and_turns_take(make_warehouse: Any, kind: str) -> None:
+    simulator = _slow_simulator(make_warehouse, kind)
+    carriers, floor, fleet = simulator.arrays.roles["carrier"], simulator._floor, simulator._fleet
+    rng = np.random.default_rng(0)
+    before = fleet.potential.copy()
+    for _ in range(200):
+        carriers.discrete_actions[..., 0] = rng.integers(0, 5 if kind == "grid" else 4, (4, 3))
+        simulator.step()
+        after = fleet.potential.copy()
+        np.testing.assert_allclose(carriers.rewards, 0.95 * after - before, atol=1e-6)
+        assert (after >= 0.0).all()
+        sides = (1 - np.rint(simulator.heading_rad / (np.pi / 2)).astype(int)) % 4
+        entries = (
+            floor.facing[fleet.goal, fleet.cell, sides] if kind != "grid" else floor.routes[fleet.goal, fleet.cell]
+        )
+        beyond = np.where(
+            simulator.has_task & ~simulator.loaded, floor.routes[fleet.delivery, simulator.goal_cells] >> 4, 0
+        )
+        np.testing.assert_allclose(after, 0.1 * (floor.bound_cells - (entries >> 4) - beyond))
+        before = after
+
+
+def test_shaping_of_drives_pays_slow_cells_as_they_are_crossed(make_warehouse: Any) -> None:
+    simulator = _slow_simulator(make_warehouse, "differential")
+    carriers, fleet, pose = simulator.arrays.roles["carrier"], simulator._fleet, simulator._pose
+    # Cells at 1.5 m/s that the slowest one takes.
+    dearest = 1.5 / 0.3
+    jumps = []
+    for _ in range(600):
+        before, driven, goal = fleet.potential.copy(), np.stack([pose.x, pose.y]), fleet.goal.copy()
+        error = np.arctan2(fleet.way_y - pose.y, fleet.way_x - pose.x) - pose.heading
+        error = (error + np.pi) % (2 * np.pi) - np.pi
+        carriers.continuous_actions[..., 0] = np.where(np.abs(error) < 0.25, 0.6, 0.0)
+        carriers.continuous_actions[..., 1] = np.clip(2.0 * error, -1, 1)
+        simulator.step()
+        moved = np.hypot(*(np.stack([pose.x, pose.y]) - driven))
+        assert (fleet.potential >= 0.0).all()
+        change = np.abs(fleet.potential - before)[fleet.goal == goal] / 0.1
+        # From one way-point to the next, half a cell's way may change its direction and its price.
+        jumps.append((change - dearest * (moved[fleet.goal == goal] + 0.75)).max(initial=-1.0))
+    assert max(jumps) <= 0.0
 
 
 @pytest.mark.parametrize("gamma", [0.9, 0.99, 1.0])

@@ -13,10 +13,12 @@ from pydantic import ValidationError
 from bridge.errors import ScenarioError
 from bridge.planners.bound import throughput_bound
 from bridge.planners.pibt import PibtPolicy
+from bridge.planners.token_passing import TokenPassingPolicy
 from bridge.warehouse.config import LayoutConfig
 from bridge.warehouse.drives.speed_zones import steps_per_cell
 from bridge.warehouse.loading import load_layout
 from bridge.warehouse.simulator import WarehouseSimulator
+from bridge.warehouse.work.tasks import look_up_routes
 
 TRACK = "P........\nS.......E\n........."
 ZONE = {"first": (0, 3), "last": (2, 5), "limit_mps": 0.4}
@@ -93,6 +95,52 @@ def test_pibt_flows_through_a_zone_without_refused_moves_and_below_the_bound(mak
         assert 0 < metrics["deliveries_per_h"] <= throughput_bound(config, floor).deliveries_per_h
         figures[name] = metrics["deliveries_per_h"]
     assert figures["slow"] < 0.8 * figures["fast"]
+
+
+@pytest.mark.parametrize("planner", [PibtPolicy, TokenPassingPolicy])
+def test_planners_go_round_a_zone_that_takes_longer(make_warehouse: Any, planner: Any) -> None:
+    around = {"first": (1, 2), "last": (1, 6), "limit_mps": 0.4}
+    config, layout = _zoned(make_warehouse, zones=(around,), episode_steps=500)
+    simulator = WarehouseSimulator(config, layout, 1)
+    simulator.reset(1)
+    policy = planner(simulator)
+    served = []
+    while not simulator.arrays.episode_over[0]:
+        policy.act(simulator.arrays)
+        simulator.step()
+        assert not 11 <= simulator.cells[0, 0] <= 15
+        served += [int(simulator.steps[0])] if simulator.outcome.served[0, 0] else []
+    # Eight cells, and two for the way around; straight through it would be 18 steps.
+    assert (np.diff(served[:-1]) == 10).all()
+
+
+def test_dispatch_gives_the_task_that_is_nearest_in_time(make_warehouse: Any) -> None:
+    drawing = "S.P...S\n......E"
+    config, _ = make_warehouse(drawing, 1, tasks={"open": 60})
+    limit = {"first": (0, 1), "last": (1, 1), "limit_mps": 0.2}
+    layout = LayoutConfig.model_validate({"grid": drawing, "speed_zones": (limit,)})
+    slow = config.model_copy(update={"layout": layout})
+    for scenario, nearest in ((config, 0), (slow, 6)):
+        simulator = WarehouseSimulator(scenario, load_layout(scenario, Path()), 1)
+        simulator.reset(3)
+        assert simulator.goal_cells[0, 0] == nearest
+
+
+@pytest.mark.parametrize("drive", [{"kind": "grid"}, {"kind": "grid_heading"}, {"kind": "differential"}])
+def test_path_block_shows_the_way_at_full_speed_for_as_long(make_warehouse: Any, drive: dict[str, Any]) -> None:
+    blocks = ({"block": "path", "range_m": 100.0},)
+    wall = {"first": (0, 3), "last": (2, 5), "limit_mps": 0.25}
+    config, layout = _zoned(make_warehouse, zones=(wall,), drive=drive, observation=blocks)
+    simulator = WarehouseSimulator(config, layout, 1)
+    simulator.reset(3)
+    fleet, pose = simulator._fleet, simulator._pose
+    fleet.cell[0, 0], fleet.goal[0, 0] = 9, np.searchsorted(simulator._floor.goal_cell, 17)
+    pose.x[0, 0], pose.y[0, 0], pose.cos[0, 0], pose.sin[0, 0] = 0.5, 1.5, 1.0, 0.0
+    look_up_routes(simulator._floor, fleet, pose, np.ones((1, 1), np.bool_))
+    simulator._show_some(simulator._all)
+    way = simulator.arrays.roles["carrier"].observations[0, 0, -1] * 100.0
+    # Three cells at a quarter of a cell per step, or at a sixth of the largest speed; five others.
+    assert way == pytest.approx(5 + 3 * (6 if drive["kind"] == "differential" else 4))
 
 
 @pytest.mark.parametrize("drive", [{"kind": "grid"}, {"kind": "differential"}])

@@ -1,0 +1,256 @@
+"""Which way robots go: tables of the ways that cost a robot least which drives alone.
+
+Every cell that a robot can be sent to is a *goal* with a row in the table. An entry packs what a robot in a cell
+needs to know about its way to a goal into one number: ``distance << 4 | directions``, where bit ``d - 1`` of
+``directions`` is set if move ``d`` (up, right, down, left) leads on along a cheapest way. The distance is counted in
+*units* (``RouteCosts``). Where nothing costs more than a cell, that is the number of cells.
+
+Robots that have to turn have a second table with an entry for each side that they may face. The first one then
+holds the cheapest of the four.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.jit import kernel, kernel_part
+
+__all__ = ["CELLS", "RouteCosts", "Routes", "first_move", "move_cost", "route_tables"]
+
+Int32 = NDArray[np.int32]
+Routes = NDArray[np.uint16] | NDArray[np.uint32]
+
+_LONGEST_SHORT: Final = 0xFFF
+
+# The first move among the directions of a route entry: stay, up, right, down or left.
+_FIRST_MOVE: Final = np.array([0, 1, 2, 1, 3, 1, 2, 1, 4, 1, 2, 1, 3, 1, 2, 1], np.int32)
+
+
+class RouteCosts(NamedTuple):
+    """What ways cost a drive, in whole units.
+
+    Attributes:
+        units: Units of a cell without a speed limit.
+        cells: (cells,) int32, units of each cell; empty if all cost the same.
+        turn: Units of a quarter turn; 0 if robots need not turn.
+        halves: A move costs half of the cell that it leaves and half of the one that it enters, as it does a robot
+            that drives from centre to centre. Else it costs the cell that it enters, where the robot has to stay
+            until it can go on; into the goal it costs ``units``, because there it has arrived.
+    """
+
+    units: int
+    cells: Int32
+    turn: int = 0
+    halves: bool = False
+
+
+CELLS: Final = RouteCosts(1, np.zeros(0, np.int32))
+"""Every cell costs one unit, and turns nothing."""
+
+
+@kernel_part
+def first_move(entry: int) -> int:
+    """The first move of a route entry: up, right, down or left; 0 at the goal."""
+    return int(_FIRST_MOVE[entry & 15])
+
+
+@kernel_part
+def move_cost(cells: Int32, halves: bool, units: int, cell: int, other: int, goal: int) -> int:
+    """Units of a move from a cell into another one on the way to a goal (a cell)."""
+    if halves:
+        return int(cells[cell] + cells[other] + 1) // 2
+    return units if other == goal else int(cells[other])
+
+
+def route_tables(moves: Int32, goals: Int32, costs: RouteCosts = CELLS) -> tuple[Routes, Routes]:
+    """The table of every cell, and that of every cell and side.
+
+    Args:
+        moves: (cells, 5) int32, where each move leads.
+        goals: (G,) int32, cells.
+        costs: What ways cost.
+
+    Returns:
+        (G, cells) and (G, cells, 4), uint16 or uint32; all bits set where there is no way. The second one is of
+        shape (0, 0, 0) if robots need not turn.
+    """
+    sources = _sources(moves)
+    if not len(costs.cells) and not costs.turn:
+        is_short = _is_short(moves, sources, goals, costs)
+        table = _no_ways(is_short, len(goals), len(moves))
+        _fill_by_cells(moves, sources, goals, table)
+        return table, _no_ways(is_short, 0, 0, 0)
+    costs = costs._replace(cells=costs.cells if len(costs.cells) else np.full(len(moves), costs.units, np.int32))
+    is_short = _is_short(moves, sources, goals, costs)
+    facing = _no_ways(is_short, len(goals), len(moves), 4 if costs.turn else 1)
+    _fill_by_costs(moves, sources, goals, costs, facing)
+    if costs.turn:
+        return _of_the_best_side(facing), facing
+    return facing.reshape(len(goals), len(moves)), _no_ways(is_short, 0, 0, 0)
+
+
+def _no_ways(is_short: bool, *shape: int) -> Routes:
+    if is_short:
+        return np.full(shape, np.iinfo(np.uint16).max, np.uint16)
+    return np.full(shape, np.iinfo(np.uint32).max, np.uint32)
+
+
+def _sources(moves: Int32) -> Int32:
+    """From which cell each move leads into each cell: (cells, 5) int32; the cell itself where none does."""
+    cells = np.arange(len(moves), dtype=np.int32)
+    sources = np.repeat(cells[:, None], 5, axis=1)
+    for move in range(1, 5):
+        leads = moves[:, move] != cells
+        sources[moves[leads, move], move] = cells[leads]
+    return sources
+
+
+def _is_short(moves: Int32, sources: Int32, goals: Int32, costs: RouteCosts) -> bool:
+    """Whether every distance fits into 12 bits.
+
+    Where every way can be driven back, none is longer than twice the longest one to some goal, and what it costs
+    to turn round and to leave the first cell.
+    """
+    probe = _no_ways(False, 1, len(moves), 4 if costs.turn else 1)
+    dearest = 0
+    if len(costs.cells):
+        _fill_by_costs(moves, sources, goals[:1], costs, probe)
+        dearest = int(costs.cells.max()) + 2 * costs.turn
+    else:
+        _fill_by_cells(moves, sources, goals[:1], probe[:, :, 0])
+    if np.array_equal(np.sort(moves, axis=1), np.sort(sources, axis=1)):
+        longest = 2 * (int((probe[probe != np.iinfo(np.uint32).max] >> 4).max()) + dearest)
+    else:
+        longest = len(moves) * max(dearest, costs.units)
+    return longest < _LONGEST_SHORT
+
+
+def _of_the_best_side(facing: Routes) -> Routes:
+    """The entry of the side from which the way is cheapest; the directions of all of them."""
+    lengths = facing >> 4
+    shortest = lengths.min(axis=2)
+    directions = np.bitwise_or.reduce(np.where(lengths == shortest[:, :, None], facing & 15, 0), axis=2)
+    table = _no_ways(facing.dtype == np.uint16, *shortest.shape)
+    table[:] = shortest << 4 | directions
+    return table
+
+
+@kernel
+def _fill_by_cells(moves: Int32, sources: Int32, goals: Int32, routes: Routes) -> None:
+    """Breadth-first search backwards from every goal, then packing; entries without a path are left as they are."""
+    cells = len(moves)
+    distance = np.empty(cells, np.int32)
+    queue = np.empty(cells, np.int32)
+    for goal in range(len(goals)):
+        distance[:] = -1
+        distance[goals[goal]] = 0
+        queue[0] = goals[goal]
+        head, tail = 0, 1
+        while head < tail:
+            cell = queue[head]
+            head += 1
+            for move in range(1, 5):
+                other = sources[cell, move]
+                if distance[other] < 0:
+                    distance[other] = distance[cell] + 1
+                    queue[tail] = other
+                    tail += 1
+        for cell in range(cells):
+            if distance[cell] < 0:
+                continue
+            entry = distance[cell] << 4
+            for move in range(1, 5):
+                away = distance[moves[cell, move]]
+                if away >= 0 and away == distance[cell] - 1:
+                    entry |= 1 << (move - 1)
+            routes[goal, cell] = entry
+
+
+@kernel
+def _fill_by_costs(moves: Int32, sources: Int32, goals: Int32, costs: RouteCosts, routes: Routes) -> None:
+    """The same by costs: ``routes`` is (G, cells, S) with an entry for each of S = 1 or 4 sides; ``cells`` is given."""
+    cells, sides = routes.shape[1], routes.shape[2]
+    least = np.empty((cells, sides), np.int64)
+    # Numbers in a bucket form a list; every state is entered at most once per way into it.
+    buckets = np.full(max(int(costs.cells.max()), costs.units, costs.turn) + 1, -1, np.int32)
+    states = np.empty(4 * cells * sides + sides, np.int32)
+    following = np.empty(len(states), np.int32)
+    for goal in range(len(goals)):
+        _search(sources, goals[goal], costs, least, buckets, states, following)
+        for cell in range(cells):
+            for side in range(sides):
+                if least[cell, side] >= 0:
+                    directions = _directions(moves, goals[goal], costs, least, cell, side)
+                    routes[goal, cell, side] = least[cell, side] << 4 | directions
+
+
+@kernel
+def _search(
+    sources: Int32,
+    goal: int,
+    costs: RouteCosts,
+    least: NDArray[np.int64],
+    buckets: Int32,
+    states: Int32,
+    following: Int32,
+) -> None:
+    """Units from every cell and side to a goal, -1 for no way: backwards, the nearest first (Dial 1969)."""
+    sides = least.shape[1]
+    least[:] = -1
+    entered = 0
+    for side in range(sides):
+        least[goal, side] = 0
+        states[entered], following[entered] = goal * sides + side, buckets[0]
+        buckets[0] = entered
+        entered += 1
+    waiting, distance = entered, 0
+    while waiting > 0:
+        entry = buckets[distance % len(buckets)]
+        if entry < 0:
+            distance += 1
+            continue
+        buckets[distance % len(buckets)] = following[entry]
+        waiting -= 1
+        cell, side = states[entry] // sides, states[entry] % sides
+        if least[cell, side] != distance:
+            continue  # it was reached at less since
+        for way in range(6):
+            # Four moves into the cell, of which a robot that has to turn comes by the side that it faces; two turns.
+            before, faced, cost = cell, side, costs.turn
+            if way < 4:
+                before = sources[cell, way + 1]
+                if before == cell or (sides > 1 and way != side):
+                    continue
+                cost = move_cost(costs.cells, costs.halves, costs.units, before, cell, goal)
+            elif sides == 1:
+                break
+            else:
+                faced = (side + (1 if way == 4 else 3)) % 4
+            total = distance + cost
+            if least[before, faced] < 0 or total < least[before, faced]:
+                least[before, faced] = total
+                states[entered], following[entered] = before * sides + faced, buckets[total % len(buckets)]
+                buckets[total % len(buckets)] = entered
+                entered += 1
+                waiting += 1
+
+
+@kernel
+def _directions(moves: Int32, goal: int, costs: RouteCosts, least: NDArray[np.int64], cell: int, side: int) -> int:
+    """The moves that lead on along a cheapest way, turns before them included."""
+    directions = 0
+    if cell == goal:
+        return 0
+    for move in range(1, 5):
+        other = moves[cell, move]
+        quarters = (move - 1 - side) % 4 if least.shape[1] > 1 else 0
+        beyond = least[other, move - 1 if least.shape[1] > 1 else 0]
+        if other != cell and beyond >= 0:
+            cost = costs.turn * min(quarters, 4 - quarters)
+            cost += move_cost(costs.cells, costs.halves, costs.units, cell, other, goal)
+            if cost + beyond == least[cell, side]:
+                directions |= 1 << (move - 1)
+    return directions
