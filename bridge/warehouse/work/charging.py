@@ -9,6 +9,9 @@ among equals. Who finds none free is sent to a parking place, as a robot
 without work, and is next when a charger gets free.
 
 A robot charges while it stands at its charger, also when its battery is empty.
+One whose battery becomes empty anywhere else is *stranded*: it gives back its
+charger or its place in the queue. If it happens to stand at a charger, it gets
+this one, also if another robot was on its way there: nobody else could reach it.
 The order in a step: drain (``battery``), service, then :func:`charge_robots`,
 :func:`send_to_chargers`, and dispatch.
 """
@@ -27,7 +30,7 @@ from bridge.warehouse.feature import OFF_CHARGING, OFF_PICKING, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool, Traits
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import Purpose
-from bridge.warehouse.work.arrival import has_arrived
+from bridge.warehouse.work.arrival import has_arrived, is_at
 from bridge.warehouse.work.battery import drained_share
 from bridge.warehouse.work.loads import Loads, make_loads
 from bridge.warehouse.work.off_duty import find_columns, observe_off_duty
@@ -52,7 +55,9 @@ CHARGING_METRICS: Final = (
     MetricSpec("min_charge", "smallest charge of any robot on the floor", True),
     MetricSpec("charging_share", "share of the robots' time on the floor in which they charged", None),
     MetricSpec(
-        "charger_wait_share", "share of the robots' time in which they needed a charger and none was free", False
+        "charger_wait_share",
+        "share of the robots' time in which they needed a charger, could drive, and none was free",
+        False,
     ),
     MetricSpec("stranded", "robots whose battery became empty", False),
 )
@@ -157,7 +162,8 @@ class Charging(Feature):
 
     def _send_arguments(self, envs: Bool) -> tuple[Any, ...]:
         parts = self._parts
-        return parts.floor, parts.fleet, parts.pool, self._rules, self._state, parts.steps, envs
+        places = (parts.floor, parts.fleet, parts.pose, parts.pool)
+        return *places, self._rules, self._state, parts.steps, parts.radius_m, envs
 
     def observe(self, first: int, envs: Bool, observations: NDArray[np.float32]) -> None:
         """See :class:`Feature`."""
@@ -224,16 +230,25 @@ def charge_robots(
             _count(fleet, outcome, rules, state, env, robot, drained)
             charger = state.charger[env, robot]
             if charger < 0 or not has_arrived(floor, fleet, pose, env, robot, radius_m):
+                if fleet.charge[env, robot] <= 0.0:
+                    _let_go(fleet, pool, state, env, robot)
                 continue
             state.charging[env, robot] = True
             state.sums[env, _CHARGING] += 1.0
             charge = min(fleet.charge[env, robot] + rules.gain[robot], 1.0)
             fleet.charge[env, robot] = charge
             if charge >= rules.until[robot]:
-                pool.claimed[env, charger] = False
-                state.charger[env, robot] = -1
-                fleet.goal[env, robot] = -1
-                fleet.off_duty[env, robot] &= ~OFF_CHARGING
+                _let_go(fleet, pool, state, env, robot)
+
+
+@kernel_part
+def _let_go(fleet: Fleet, pool: TaskPool, state: ChargeState, env: int, robot: int) -> None:
+    """The robot has its charger no more, if it had one, and is not in the queue for one."""
+    if state.charger[env, robot] >= 0:
+        pool.claimed[env, state.charger[env, robot]] = False
+        state.charger[env, robot] = -1
+        fleet.goal[env, robot] = -1
+    fleet.off_duty[env, robot] &= ~OFF_CHARGING
 
 
 @kernel_part
@@ -255,17 +270,27 @@ def _count(
 
 @lean_kernel
 def send_to_chargers(
-    floor: Floor, fleet: Fleet, pool: TaskPool, rules: ChargeRules, state: ChargeState, steps: Int32, envs: Bool
+    floor: Floor,
+    fleet: Fleet,
+    pose: Pose,
+    pool: TaskPool,
+    rules: ChargeRules,
+    state: ChargeState,
+    steps: Int32,
+    radius_m: float,
+    envs: Bool,
 ) -> None:
     """Take robots off duty that have little charge, and give them chargers.
 
     Args:
         floor: The floor plan.
         fleet: ``off_duty`` and ``goal`` are written.
+        pose: Where robots are.
         pool: ``claimed`` is set for chargers that are given, cleared for parking places that are left.
         rules: Of :func:`make_charge_rules`.
         state: ``charger`` and ``since`` are written.
         steps: (E,) int32, number of the step in its episode.
+        radius_m: How near to the centre of a charger's cell counts as there; negative: in its cell.
         envs: (E,) bool, environments to treat.
     """
     num_robots = fleet.cell.shape[1]
@@ -276,6 +301,12 @@ def send_to_chargers(
             off_duty = fleet.off_duty[env, robot] & ~OFF_PICKING
             idle = fleet.alive[env, robot] and fleet.pickup[env, robot] < 0 and off_duty == 0
             if idle and fleet.charge[env, robot] < rules.below[robot]:
+                if fleet.charge[env, robot] <= 0.0:
+                    charger = _charger_below(floor, fleet, pose, env, robot, radius_m)
+                    if charger < 0:
+                        continue
+                    _take_away(fleet, state, env, charger)
+                    _assign(fleet, pool, state, env, robot, charger)
                 fleet.off_duty[env, robot] |= OFF_CHARGING
                 state.since[env, robot] = steps[env]
         while True:
@@ -285,11 +316,34 @@ def send_to_chargers(
             charger = _nearest_free(floor, fleet, pool, env, robot)
             if charger < 0:
                 break
-            if fleet.goal[env, robot] >= 0:
-                pool.claimed[env, fleet.goal[env, robot]] = False
-            pool.claimed[env, charger] = True
-            fleet.goal[env, robot] = charger
-            state.charger[env, robot] = charger
+            _assign(fleet, pool, state, env, robot, charger)
+
+
+@kernel_part
+def _charger_below(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int, radius_m: float) -> int:
+    """The charger that the robot stands at, or -1."""
+    for charger in floor.chargers:
+        if is_at(floor, fleet, pose, int(charger), env, robot, radius_m):
+            return int(charger)
+    return -1
+
+
+@kernel_part
+def _take_away(fleet: Fleet, state: ChargeState, env: int, charger: int) -> None:
+    """Whom the charger is kept for is back in the queue, at its old place."""
+    for robot in range(fleet.cell.shape[1]):
+        if state.charger[env, robot] == charger:
+            state.charger[env, robot] = -1
+            fleet.goal[env, robot] = -1
+
+
+@kernel_part
+def _assign(fleet: Fleet, pool: TaskPool, state: ChargeState, env: int, robot: int, charger: int) -> None:
+    if fleet.goal[env, robot] >= 0:
+        pool.claimed[env, fleet.goal[env, robot]] = False
+    pool.claimed[env, charger] = True
+    fleet.goal[env, robot] = charger
+    state.charger[env, robot] = charger
 
 
 @kernel_part

@@ -132,6 +132,61 @@ def test_charging_counts_each_robot_that_runs_empty_once(make_warehouse: Any) ->
     assert figures["energy_per_delivery_wh"] == pytest.approx(0.004 * 1200.0, abs=1.3)
 
 
+def _stand(simulator: WarehouseSimulator) -> None:
+    simulator.arrays.roles["carrier"].discrete_actions[:] = 0
+    simulator.step()
+
+
+def test_charging_gives_the_charger_of_a_robot_that_strands_to_the_next(make_warehouse: Any) -> None:
+    simulator = _simulator(make_warehouse, "CP.P..S\n......E", 2, _battery(0.1), episode_steps=30)
+    keeper = int(np.flatnonzero(simulator.goal_cells[0] == 0)[0])
+    other = 1 - keeper
+    simulator._fleet.charge[0, keeper] = 0.0005
+    assert simulator._fleet.off_duty[0].all()
+    _stand(simulator)
+    assert simulator.charge[0, keeper] == 0.0
+    assert simulator.goal_cells[0, other] == 0
+    assert simulator.goal_cells[0, keeper] != 0
+    policy = PibtPolicy(simulator)
+    for _ in range(29):
+        policy.act(simulator.arrays)
+        simulator.step()
+    figures = _figures(simulator)
+    assert figures["stranded"] == 1
+    assert figures["charging_share"] > 0.0
+    # The other one waited for one step, until the first had stranded; who is stranded waits for nothing.
+    assert figures["charger_wait_share"] == pytest.approx(1 / 60)
+
+
+def test_charging_gives_no_charger_to_a_robot_that_has_stranded_in_the_queue(make_warehouse: Any) -> None:
+    simulator = _simulator(make_warehouse, "CP.P.PS\n......E", 3, _battery(0.1), episode_steps=30)
+    first = int(np.flatnonzero(simulator.goal_cells[0] == 0)[0])
+    second, third = (robot for robot in range(3) if robot != first)
+    # The charger's robot has enough at once; next in the queue is the one that has none left.
+    simulator._fleet.cell[0, first], simulator._fleet.charge[0, first] = 0, 0.6
+    simulator._fleet.charge[0, second] = 0.0
+    _stand(simulator)
+    assert simulator.goal_cells[0, third] == 0
+    assert simulator.goal_cells[0, second] != 0
+
+
+def test_charging_gives_a_stranded_robot_the_charger_that_it_stands_at(make_warehouse: Any) -> None:
+    simulator = _simulator(make_warehouse, "CP.P..S\n......E", 2, _battery(0.1), episode_steps=30)
+    keeper = int(np.flatnonzero(simulator.goal_cells[0] == 0)[0])
+    crossing = 1 - keeper
+    simulator._fleet.cell[0, crossing], simulator._fleet.charge[0, crossing] = 0, 0.0
+    _stand(simulator)
+    assert simulator.goal_cells[0].tolist().index(0) == crossing
+    for _ in range(3):
+        _stand(simulator)
+    # Nothing is drained from an empty battery: three gains, two drains.
+    assert simulator.charge[0, crossing] == pytest.approx(3 * 0.1 - 2 * 0.001, abs=1e-5)
+    # The other one is still in the queue, and is next.
+    for _ in range(3):
+        _stand(simulator)
+    assert simulator.goal_cells[0, keeper] == 0
+
+
 def test_time_factor_drains_and_charges_faster_and_leaves_the_energy_alone(make_warehouse: Any) -> None:
     slow = BatteryConfig(initial_min=0.5, initial_max=0.5, charging=ChargingConfig(below=0.9, until=1.0))
     fast = slow.model_copy(update={"time_factor": 100.0})
