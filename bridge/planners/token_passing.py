@@ -13,6 +13,8 @@ other path ends where a robot's does. What differs otherwise:
   to its pick-up alone meanwhile; who finds that taken, too, waits. If it stands where somebody else has to
   go, it goes to a free parking place.
 - Tasks of several pick-ups are planned one pick-up after the other, because robots are told of the next one alone.
+  So are those that need a picker: nobody knows when it comes, and until then the path ends at the pick-up.
+- Pickers are planned like any robot, to the meeting place of the pick-up that they are called to, or to park.
 - A robot whose target changes on the way (a task for one that goes to park) plans anew at once, and
   keeps its path if that fails. So does one that was served faster than it might have been.
 - Where the floor does not follow the plan (a battery ran flat, a robot stopped, left or came back), the token
@@ -45,8 +47,6 @@ def token_passing_faults(config: WarehouseConfig, layout: Layout) -> list[str]:
     if config.drive.kind != "grid":
         return [f"expected drive 'grid', got {config.drive.kind!r}: it plans on cells"]
     faults = []
-    if config.has_pickers:
-        faults.append("expected robots that work alone, got pickers")
     random = config.randomisation
     if random is not None and random.max_action_delay_steps > 0:
         late = random.max_action_delay_steps
@@ -131,5 +131,5 @@ def _ways_of(simulator: WarehouseView) -> Ways:
         distance=distance,
         stay=steps_per_cell(layout, config.drive.step_s) - np.int32(1),
         pick_steps=math.ceil(longest_s / config.drive.step_s - 1e-9),
-        whole_paths=not config.tasks.has_errands,
+        whole_paths=not config.tasks.has_errands and not config.has_pickers,
     )

@@ -17,13 +17,16 @@ _LISTED = 5
 def well_formed_faults(layout: Layout, num_robots: int, *, charges: bool = False) -> list[str]:
     """Why a warehouse is not well-formed; empty if it is.
 
-    Endpoints are pick-ups, deliveries, parking places, and chargers that robots use (``charges``). It is well-formed
+    Endpoints are pick-ups, deliveries, parking places, chargers that robots use (``charges``), and the places where
+    pickers meet carriers. It is well-formed
     if there is a parking place for every robot, and from any endpoint to any other one a path that crosses no third.
     """
     faults = []
     if len(layout.parking) < num_robots:
         faults.append(f"expected a parking place for each of {num_robots} robots, got {len(layout.parking)}")
-    places = (layout.pickups, layout.deliveries, layout.parking, *((layout.chargers,) if charges else ()))
+    places = [layout.pickups, layout.deliveries, layout.parking]
+    places += [layout.chargers] if charges else []
+    places += [layout.meeting] if layout.meeting is not None else []
     endpoints = np.unique(np.concatenate(places))
     moves = make_moves(layout)
     if layout.exits is None:

@@ -19,6 +19,7 @@ from bridge.scenario import load_scenario
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.layout import ALL_EXITS, EXIT_LEFT, EXIT_RIGHT, Layout
 from bridge.warehouse.simulator import WarehouseSimulator
+from bridge.warehouse.work.meeting_places import with_meeting_places
 
 
 def _simulator(rows: list[str], count: int, num_envs: int = 1, **changes: Any) -> WarehouseSimulator:
@@ -225,10 +226,53 @@ def test_token_passing_refuses_what_it_cannot_promise() -> None:
     late = {"max_action_delay_steps": 2}
     with pytest.raises(SpecMismatchError, match=r"carried out at once, got max_action_delay_steps 2\. Use PIBT"):
         TokenPassingPolicy(_simulator(rows, 1, randomisation=late), require_well_formed=False)
-    roles = ({"role": "carrier", "count": 1}, {"role": "picker", "count": 1, "job": "pick"})
-    config = WarehouseConfig.model_validate({"layout": {"grid": "\n".join(YARD)}, "fleet": roles})
-    faults = token_passing_faults(config, Layout.from_drawing(YARD, 1.0, "test"))
-    assert faults == ["expected robots that work alone, got pickers"]
+
+
+PICKING = ["P.P.P.P.P", ".........", "..##.##..", "S.......E", "..##.##..", "S.......E", "..##.##..", "........."]
+
+
+def _with_pickers(carriers: int, pickers: int, **section: Any) -> tuple[WarehouseConfig, Layout]:
+    fleet = ({"role": "carrier", "count": carriers}, {"role": "picker", "count": pickers, "job": "pick"})
+    data = {"layout": {"grid": "\n".join(PICKING)}, "fleet": fleet, **section}
+    layout = with_meeting_places(Layout.from_drawing(PICKING, 1.0, "test"), "test")
+    return WarehouseConfig.model_validate(data), layout
+
+
+@pytest.mark.parametrize("dispatch", ["nearest", "fifo", "token"])
+@pytest.mark.parametrize(
+    "tasks",
+    [
+        {},
+        {"service": {"pick_s": 3.0, "drop_s": 2.0, "spread": 0.5}},
+        {"errands": 2},
+        {"timeout_s": 20.0},
+    ],
+    ids=["plain", "services", "errands", "timeouts"],
+)
+@pytest.mark.parametrize(("carriers", "pickers"), [(4, 1), (2, 3)])
+def test_token_passing_lets_carriers_and_pickers_meet_again_and_again(
+    carriers: int, pickers: int, tasks: dict[str, Any], dispatch: str
+) -> None:
+    config, layout = _with_pickers(carriers, pickers, tasks={**tasks, "dispatch": dispatch}, episode_steps=1000)
+    assert token_passing_faults(config, layout) == []
+    simulator = WarehouseSimulator(config, layout, 2)
+    simulator.reset(6)
+    policy = TokenPassingPolicy(simulator)
+    for _ in range(3):
+        helped = 0
+        for _ in range(100):
+            assert _run(simulator, policy, 1) >= 0
+            helped += int((simulator.outcome.served == 3).sum())
+        # At any time, not just until they have locked each other in.
+        assert helped > 6
+
+
+def test_token_passing_keeps_the_picker_of_a_pick_up_off_other_ways() -> None:
+    # The only way in leads over the place where the picker stands.
+    rows = ["P.P.P.P", "......E", "####.##", "####S##"]
+    layout = with_meeting_places(Layout.from_drawing(rows, 1.0, "test"), "test")
+    assert well_formed_faults(replace(layout, meeting=None), 3) == []
+    assert "row 3, column 4" in str(well_formed_faults(layout, 3))
 
 
 def test_planners_of_a_world_hold_token_passing_only_where_it_is_sure_to_finish() -> None:

@@ -475,15 +475,16 @@ def test_scenarios_without_pickers_have_no_meeting_places_fields_or_figures() ->
     assert not {"to_meeting", "partner_is_there"} & set(fields)
 
 
-def test_the_shipped_scenario_is_driven_by_pibt_below_the_bound_of_its_carriers() -> None:
+@pytest.mark.parametrize("planner", ["pibt", "token_passing"])
+def test_the_shipped_scenario_is_driven_by_planners_below_the_bound_of_its_carriers(planner: str) -> None:
     world = open_world(load_scenario("warehouse_picking"))
     assert isinstance(world, WarehouseWorld)
-    assert set(world.planners) == {"pibt"}
+    assert set(world.planners) == {"pibt", "token_passing"}
     bound = world.throughput_bound().deliveries_per_h
     everybody = tuple(role.model_copy(update={"job": "carry"}) for role in world.config.fleet)
     assert bound < throughput_bound(world.config.model_copy(update={"fleet": everybody}), world.layout).deliveries_per_h
     roster = world.roster(2)
-    results = run_episodes(roster, world.planners["pibt"](roster), seed=3, num_episodes=4)
+    results = run_episodes(roster, world.planners[planner](roster), seed=3, num_episodes=4)
     throughput = np.mean([result.metrics["deliveries_per_h"] for result in results])
     assert 0.4 * bound < throughput <= bound
     assert all(result.metrics["meetings"] == result.metrics["pickups"] > 0 for result in results)
