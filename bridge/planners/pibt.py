@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 
 from bridge.errors import SpecMismatchError
 from bridge.jit import kernel
+from bridge.planners.ways_around import WaysAround
 from bridge.roster import RosterArrays
-from bridge.warehouse.drives.speed_zones import route_costs
-from bridge.warehouse.floor import goal_cells
-from bridge.warehouse.routes import route_tables
 from bridge.warehouse.view import MOVE_NAMES, WarehouseView
 
-__all__ = ["PibtPolicy", "distances_from_outside", "plan_fleet", "plan_moves"]
+__all__ = ["PibtPolicy", "plan_fleet", "plan_moves"]
 
 Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
@@ -42,7 +40,8 @@ class PibtPolicy:
 
     Ways are as long as they take: a cell of a speed zone counts its steps.
 
-    Deviation: a robot that cannot move (empty battery, being served) is an obstacle.
+    Deviation: a robot that cannot move is an obstacle. Ways lead around one with an empty battery (``ways_around``),
+    not around one that is being served.
     """
 
     def __init__(self, simulator: WarehouseView, seed: int = 0, first_env: int = 0) -> None:
@@ -57,7 +56,7 @@ class PibtPolicy:
                 "PIBT plans on cells; use a scenario with drive: {kind: grid}."
             )
         self._simulator = simulator
-        self._distance = distances_from_outside(simulator)
+        self._ways = WaysAround(simulator)
         self._seed = seed
         num_envs, num_robots = simulator.cells.shape
         self._env_index = np.arange(first_env, first_env + num_envs, dtype=np.uint64)
@@ -66,7 +65,7 @@ class PibtPolicy:
     def act(self, arrays: RosterArrays) -> None:
         """See :class:`bridge.policy.FleetPolicy`."""
         view = self._simulator
-        plan_fleet(view, self._distance, self._seed, self._env_index, arrays.episode, view.steps, self._moves)
+        plan_fleet(view, self._ways, self._seed, self._env_index, arrays.episode, view.steps, self._moves)
         for role, place in view.role_slices.items():
             actions = arrays.roles[role]
             # Robots that also speak say zeros, or the first symbol.
@@ -75,47 +74,37 @@ class PibtPolicy:
             actions.discrete_actions[..., 0] = self._moves[:, place]
 
 
-def distances_from_outside(view: WarehouseView) -> Int32:
-    """How far it is to every goal for a robot that is about to come into each cell: (G, C) int32, -1 for no path.
-
-    Cells, or the steps that those of speed zones take. Turns are left out: robots that all keep to the ways with the
-    fewest turns meet on them (in ``warehouse_kiva`` with headings that cost PIBT an eighth of its throughput).
-    """
-    costs = route_costs(view.config.drive, view.layout)._replace(turn=0)
-    distance = view.goal_distances
-    if view.config.drive.kind == "grid_heading":
-        routes, _ = route_tables(view.moves, goal_cells(view.layout), costs)
-        distance = np.where(routes == np.iinfo(routes.dtype).max, -1, routes >> 4).astype(np.int32)
-    if not len(costs.cells):
-        return distance
-    outside: Int32 = np.where(distance > 0, distance + costs.cells - costs.units, distance).astype(np.int32)
-    return outside
-
-
 def plan_fleet(
     view: WarehouseView,
-    distance: Int32,
+    ways: WaysAround,
     seed: int,
     env_index: NDArray[np.uint64],
     episode: NDArray[np.int64],
     steps: Int32,
     moves: Int32,
 ) -> None:
-    """:func:`plan_moves` for the robots of a running warehouse; the other arguments as there."""
-    plan_moves(
-        view.cells,
-        view.goal_index,
-        view.alive,
-        view.movable,
-        view.priority,
-        view.moves,
-        distance,
-        np.uint64(seed % 2**64),
-        env_index,
-        episode,
-        steps,
-        moves,
-    )
+    """:func:`plan_moves` for the robots of a running warehouse, around those that are flat; arguments as there."""
+    key = np.uint64(seed % 2**64)
+
+    def plan(envs: slice, distance: Int32) -> None:
+        plan_moves(
+            view.cells[envs],
+            view.goal_index[envs],
+            view.alive[envs],
+            view.movable[envs],
+            view.priority[envs],
+            view.moves,
+            distance,
+            key,
+            env_index[envs],
+            episode[envs],
+            steps[envs],
+            moves[envs],
+        )
+
+    plan(slice(None), ways.distance)
+    for env, distance in ways.around_flat_robots():
+        plan(slice(env, env + 1), distance)
 
 
 @kernel
@@ -142,7 +131,7 @@ def plan_moves(
         movable: (E, N) bool, it can move.
         priority: (E, N) int64, larger plans first; distinct within an environment.
         neighbours: (C, 5) int32, cell that each move leads to, the cell itself where it is blocked; column 0 stays.
-        distance: (G, C) int32, of :func:`distances_from_outside`.
+        distance: (G, C) int32, of ``ways_around``.
         seed: Key of the tie breaks, with the next three.
         env_index: (E,) uint64.
         episode: (E,) int64.
