@@ -159,14 +159,19 @@ def evaluate(
         int | None,
         typer.Option(min=0, help="Seed of other variants of the floor plan than the scenario's."),
     ] = None,
+    sampled: Annotated[
+        bool, typer.Option("--sampled", help="Also drive it once with actions drawn as in training.")
+    ] = False,
     best: BestOption = False,
     listen: ListenOption = None,
 ) -> None:
     """Drive the fleet greedily on seeds never trained on, beside a random policy, planners and the bound."""
     _require_train_extra("evaluate")
     if scenarios is None and seeds is None and fleet is None and layout_seed is None:
-        _evaluate_one(run, scenario, episodes, seed, best, listen)
+        _evaluate_one(run, scenario, episodes, seed, sampled, best, listen)
         return
+    if sampled:
+        raise typer.BadParameter("--sampled goes with one scenario, seed and fleet")
     if (scenario and scenarios) or (seed is not None and seeds):
         raise typer.BadParameter("give --scenario or --scenarios, and --seed or --seeds, not both")
     from trainers.cross_evaluation import evaluate_across
@@ -188,7 +193,13 @@ def evaluate(
 
 
 def _evaluate_one(
-    run: Path, scenario: str | None, episodes: int | None, seed: int | None, best: bool, listen: str | None
+    run: Path,
+    scenario: str | None,
+    episodes: int | None,
+    seed: int | None,
+    sampled: bool,
+    best: bool,
+    listen: str | None,
 ) -> None:
     from trainers.comparison import compare_run
     from trainers.report import evaluation_table
@@ -200,6 +211,7 @@ def _evaluate_one(
         seed=seed,
         checkpoint="best" if best else "latest",
         listen=listen,
+        sampled=sampled,
     )
     Console().print(evaluation_table(comparison.rows))
     print(f"wrote {comparison.csv_file} and {comparison.plot_file}")

@@ -22,7 +22,7 @@ class Comparison:
     """Where the figures of an evaluation stand.
 
     Attributes:
-        rows: One per policy: random, trained, and the planners by name.
+        rows: One per policy: random, trained, sampled if it was asked for, and the planners by name.
         csv_file: The same as a table.
         plot_file: The same as bars.
     """
@@ -49,6 +49,7 @@ def compare_run(
     seed: int | None = None,
     checkpoint: CheckpointName = "latest",
     listen: str | None = None,
+    sampled: bool = False,
 ) -> Comparison:
     """Let the trained policy play greedily, and the others play the same episodes.
 
@@ -60,6 +61,7 @@ def compare_run(
         seed: Seed of the episodes; the run's ``eval_seed`` by default.
         checkpoint: Which checkpoint to evaluate.
         listen: Address on which the world listens for players, in place of the scenario's.
+        sampled: Let the trained policy play once more and draw its actions, as in training.
 
     Raises:
         CheckpointError: There is no such run or checkpoint.
@@ -71,9 +73,14 @@ def compare_run(
     suffix = "" if scenario is None else f"_{scenario.name}"
     scenario = listen_on(run.scenario() if scenario is None else scenario, listen)
     world = open_world(scenario)
+    policies = compared_policies(world, run_dir, checkpoint, config.eval_seed)
+    if sampled:
+        policies["sampled"] = lambda roster: load_policy(
+            run_dir, roster.spec, deterministic=False, checkpoint=checkpoint, seed=config.eval_seed
+        )
     rows = evaluate(
         scenario,
-        compared_policies(world, run_dir, checkpoint, config.eval_seed),
+        policies,
         seed=config.eval_seed if seed is None else seed,
         num_episodes=num_episodes or config.eval_episodes,
         training_seed=config.seed,

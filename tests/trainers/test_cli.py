@@ -57,9 +57,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_cli_train_writes_a_run_that_the_other_commands_take(trained: Path) -> None:
     run = Path("runs/tiny")
-    evaluated = run_cli("evaluate", run, cwd=trained)
+    evaluated = run_cli("evaluate", run, "--sampled", cwd=trained)
     assert evaluated.returncode == 0, evaluated.stderr
-    assert all(policy in evaluated.stdout for policy in ("random", "trained", "pibt"))
+    assert all(policy in evaluated.stdout for policy in ("random", "trained", "sampled", "pibt"))
     across = run_cli("evaluate", run, "--seeds", "5,6", "--fleet", "2", "--episodes", "1", cwd=trained)
     assert across.returncode == 0, across.stderr
     assert "efficiency" in across.stdout
@@ -117,6 +117,7 @@ def test_cli_train_saves_and_ends_when_interrupted(trained: Path) -> None:
         (("train", "--resume", "runs/tiny", "--run", "other"), "leave out --run"),
         (("evaluate", "nowhere"), "nowhere"),
         (("evaluate", "runs/tiny", "--seed", "1"), "expected a seed that was never trained on"),
+        (("evaluate", "runs/tiny", "--sampled", "--seeds", "5,6"), "--sampled goes with one scenario, seed and fleet"),
         (
             ("evaluate", "runs/tiny", "--listen", "127.0.0.1"),
             "expected a world that listens for players",

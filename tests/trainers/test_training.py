@@ -21,7 +21,7 @@ from bridge.errors import AgvBridgeError, CheckpointError, SpecMismatchError, Tr
 from bridge.policy import RandomPolicy
 from bridge.registry import open_world
 from bridge.scenario import Scenario, load_scenario
-from trainers import RunFolder, evaluate, load_policy, train, train_config
+from trainers import RunFolder, compare_run, evaluate, load_policy, train, train_config
 from trainers.checkpoint import load_checkpoint
 from trainers.evaluation import Estimate, EvaluationRow
 from trainers.interrupt import StopRequest
@@ -356,6 +356,16 @@ def test_evaluation_compares_policies_on_equal_episodes_and_reports_them(scenari
     plot_learning_curves(RunFolder(tmp_path / "run"), tmp_path / "curves.png")
     for name in ("comparison.png", "curves.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_comparison_also_draws_actions_when_asked(scenario: Scenario, tmp_path: Path) -> None:
+    train(scenario, train_config(scenario, TINY), tmp_path / "run")
+    plain = compare_run(tmp_path / "run", num_episodes=2).rows
+    rows, again = (compare_run(tmp_path / "run", num_episodes=2, sampled=True).rows for _ in range(2))
+    assert [row for row in rows if row.policy != "sampled"] == plain
+    assert rows == again
+    by_name = {row.policy: row.figures for row in rows}
+    assert by_name["sampled"] != by_name["trained"]
 
 
 def test_evaluation_table_fits_into_80_columns_with_many_figures() -> None:
