@@ -182,8 +182,8 @@ def import_file(
     lane_width_m: Annotated[float | None, typer.Option(help="Roads: width of a lane in m; vehicle + 0.3.")] = None,
     two_way: Annotated[bool, typer.Option("--two-way", help="Roads: drive one-way lanes both ways.")] = False,
     derive_stations: Annotated[
-        bool, typer.Option("--derive-stations", help="Roads: make the kinds of stations that the file lacks.")
-    ] = False,
+        bool, typer.Option(help="Roads: make the kinds of stations that the file lacks, or refuse it.")
+    ] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier import.")] = False,
 ) -> None:
     """Turn a map file of any supported format into a scenario folder."""

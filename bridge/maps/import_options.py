@@ -29,7 +29,7 @@ class ImportOptions:
         vehicle_width_m: Width of a vehicle in m; None: 0.7.
         lane_width_m: Width of a lane in m; None: the vehicle and a margin of 0.3.
         two_way: Drive one-way lanes in both directions.
-        derive_stations: Make pick-ups and deliveries where the file names none.
+        derive_stations: Make pick-ups or deliveries where the file names none, with a warning; else refuse it.
     """
 
     cell_size_m: float | None = None
@@ -42,7 +42,7 @@ class ImportOptions:
     vehicle_width_m: float | None = None
     lane_width_m: float | None = None
     two_way: bool = False
-    derive_stations: bool = False
+    derive_stations: bool = True
 
     def __post_init__(self) -> None:
         for name, low, high in (("cell_size_m", 0.01, 100.0), ("vehicle_width_m", 0.05, 20.0)):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from bridge.errors import LayoutError
 from bridge.maps.documents import Item
 
 __all__ = [
+    "EDGE_PROPERTIES",
+    "NODE_PROPERTIES",
     "LifGroup",
-    "LifNames",
     "choose_level",
     "choose_vehicle_type",
     "lif_groups",
@@ -21,26 +22,19 @@ __all__ = [
 ]
 
 
-class LifNames(NamedTuple):
-    """Keys that the two versions spell differently."""
-
-    node_properties: str
-    edge_properties: str
-    max_speed: str
+# Files mix the names of both versions and of the drafts between them, whatever lifVersion says: every name counts.
+NODE_PROPERTIES: Final = ("vehicleTypeNodeProperties", "mobileRobotTypeNodeProperties")
+EDGE_PROPERTIES: Final = ("vehicleTypeEdgeProperties", "mobileRobotTypeEdgeProperties")
 
 
-_V1: Final = LifNames("vehicleTypeNodeProperties", "vehicleTypeEdgeProperties", "maxSpeed")
-_V2: Final = LifNames("mobileRobotTypeNodeProperties", "mobileRobotTypeEdgeProperties", "maximumSpeed")
-
-
-def lif_version(document: Item) -> tuple[LifNames, str]:
-    """The names to read a document by, and its version as stated; the presence of ``origins`` decides."""
+def lif_version(document: Item) -> str:
+    """The version that a document states, or else that of its frame, with a warning where the two differ."""
     has_origins = document.get("origins") is not None
     meta = document.get("metaInformation")
     stated = meta.get("lifVersion") if meta is not None else None
     if stated is None:
         document.warnings.add("The file states no lifVersion.")
-        return (_V2, "2") if has_origins else (_V1, "1")
+        return "2" if has_origins else "1"
     text = stated.text().strip()
     major = text.split(".")[0]
     if major not in ("0", "1", "2"):
@@ -48,13 +42,13 @@ def lif_version(document: Item) -> tuple[LifNames, str]:
             f"lifVersion {text[:20]!r} is unknown; the file was read as the version that it looks like."
         )
     elif major == "0":
-        document.warnings.add(f"lifVersion {text[:20]!r} is a draft; the file was read as 1.0.")
+        document.warnings.add(f"lifVersion {text[:20]!r} is a draft; the names of 1.0 and of 2.0 were both understood.")
     elif (major == "2") != has_origins:
         document.warnings.add(
             f"lifVersion {text[:20]!r} does not fit the file, which has {'origins' if has_origins else 'no origins'}; "
             "it was read as what it looks like."
         )
-    return (_V2 if has_origins else _V1), text[:20]
+    return text[:20]
 
 
 @dataclass(frozen=True)
@@ -127,16 +121,18 @@ def choose_level(groups: list[LifGroup], level: str | None, document: Item) -> L
 
 def _types(properties: Item) -> list[str]:
     """Vehicle types of a property set; empty if it is for all."""
-    single = properties.get("vehicleTypeId")
+    single = properties.get("vehicleTypeId", "mobileRobotTypeId")
     if single is not None:
         return [single.text()]
     return [
-        "/".join(filter(None, (text_of(entry, "manufacturer"), text_of(entry, "seriesName"))))
+        entry.text()
+        if isinstance(entry.value, str)
+        else "/".join(filter(None, (text_of(entry, "manufacturer"), text_of(entry, "seriesName"))))
         for entry in properties.entries("mobileRobotTypes")
     ]
 
 
-def choose_vehicle_type(group: LifGroup, names: LifNames, wanted: str | None, document: Item) -> str | None:
+def choose_vehicle_type(group: LifGroup, wanted: str | None, document: Item) -> str | None:
     """The vehicle type that a person asks for, or the one with the most edges; None if the level has none.
 
     Raises:
@@ -145,7 +141,7 @@ def choose_vehicle_type(group: LifGroup, names: LifNames, wanted: str | None, do
     counts = Counter(
         vehicle_type
         for edge in group.entries("edges")
-        for properties in edge.entries(names.edge_properties)
+        for properties in edge.entries(*EDGE_PROPERTIES)
         for vehicle_type in _types(properties)
     )
     known = ", ".join(sorted(counts)[:20])
@@ -172,11 +168,17 @@ def text_of(item: Item, key: str) -> str:
     return "" if value is None else value.text()
 
 
-def properties_for(element: Item, key: str, vehicle_type: str | None) -> list[Item] | None:
-    """What is said about a vehicle type on a node or edge; None if the type may not use it."""
-    sets = element.entries(key)
+def properties_for(element: Item, keys: tuple[str, ...], vehicle_type: str | None) -> list[Item] | None:
+    """What is said about a vehicle type on a node or edge; None if the type may not use it.
+
+    Args:
+        element: The node or edge.
+        keys: Names of the list of property sets.
+        vehicle_type: The type; None for all.
+    """
+    sets = element.entries(*keys)
     if not sets:
-        element.warnings.add(f"A node or edge has no {key}; it was taken for all vehicle types.")
+        element.warnings.add(f"A node or edge has no {keys[0]}; it was taken for all vehicle types.")
         return []
     if vehicle_type is None:
         return sets

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from bridge.maps.documents import Item
 from bridge.maps.import_options import ImportOptions
-from bridge.maps.lif_document import LifNames, properties_for, text_of
+from bridge.maps.lif_document import EDGE_PROPERTIES, properties_for, text_of
+from bridge.maps.lif_purposes import Purpose, action_types, purposes_of_action
 from bridge.maps.nurbs import nurbs_fault, sample_nurbs
 from bridge.maps.road_graph import MAX_LANES, Lane
 
@@ -19,20 +20,24 @@ __all__ = ["LaneReader", "join_opposite_lanes"]
 
 _MAX_CONTROL_POINTS: Final = 1000
 _MAX_DEGREE: Final = 16
+_MAX_SPEED: Final = ("maxSpeed", "maximumSpeed")
 
 Float = NDArray[np.float64]
 
 
 class LaneReader:
-    """Reads edges that one vehicle type may use; ``lanes`` has the result.
+    """Reads edges that one vehicle type may use.
 
     Args:
         index: Number of every node that the type may use, by its id.
         positions: (N, 2) float64, where the nodes are.
         known: Tells the ids of all nodes of the file, on whatever level and for whatever type; asked once, if at all.
-        names: Spelling of the version.
         vehicle_type: The type; None for all.
         options: Widths of vehicle and lane.
+
+    Attributes:
+        lanes: The edges as lanes.
+        purposes: What the node at the end of a lane is for, by an action on the lane.
     """
 
     def __init__(
@@ -40,17 +45,16 @@ class LaneReader:
         index: dict[str, int],
         positions: Float,
         known: Callable[[], set[str]],
-        names: LifNames,
         vehicle_type: str | None,
         options: ImportOptions,
     ) -> None:
         self._index = index
         self._positions = positions
         self._known = cache(known)
-        self._names = names
         self._vehicle_type = vehicle_type
         self._options = options
         self.lanes: list[Lane] = []
+        self.purposes: dict[int, set[Purpose]] = {}
 
     def read(self, edge: Item) -> None:
         """Add the lane of an edge, if the vehicle type may use it.
@@ -58,7 +62,7 @@ class LaneReader:
         Raises:
             LayoutError: The edge leads to a node that does not exist, or one of its values is no value.
         """
-        properties = properties_for(edge, self._names.edge_properties, self._vehicle_type)
+        properties = properties_for(edge, EDGE_PROPERTIES, self._vehicle_type)
         ends = [self._node(edge.require(key)) for key in ("startNodeId", "endNodeId")]
         if properties is None or ends[0] is None or ends[1] is None:
             return
@@ -74,6 +78,16 @@ class LaneReader:
         left, right = self._room(first)
         points = self._line(first, start, end)
         self.lanes.append(Lane(start, end, points, False, self._speed_limit(properties), left, right))
+        self._note_actions(edge, properties, end)
+
+    def _note_actions(self, edge: Item, properties: list[Item], end: int) -> None:
+        """An action while driving counts where the drive ends; there is no stopping between nodes."""
+        for action_type in action_types(properties):
+            if purposes := purposes_of_action(action_type):
+                self.purposes.setdefault(end, set()).update(purposes)
+                edge.warnings.add(
+                    f"Edges have the action {action_type[:40]!r}; it was taken for the node where the edge ends."
+                )
 
     def _node(self, reference: Item) -> int | None:
         name = reference.text()
@@ -99,7 +113,7 @@ class LaneReader:
         return any(allowed)
 
     def _speed_limit(self, properties: list[Item]) -> float | None:
-        limits = [limit.number() for entry in properties if (limit := entry.get(self._names.max_speed)) is not None]
+        limits = [limit.number() for entry in properties if (limit := entry.get(*_MAX_SPEED)) is not None]
         # Zero is what exporters write who have no limit.
         positive = [limit for limit in limits if limit > 0]
         return min(positive) if positive else None

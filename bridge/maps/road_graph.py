@@ -64,6 +64,7 @@ class RoadGraph:
         parking: Nodes where robots wait for work.
         places: Nodes that matter to whoever drew the map, such as named ones without a purpose.
         num_robots: Robots that the file puts on the floor; None if it says nothing.
+        hint: A sentence on where the purposes come from, for whoever misses one.
     """
 
     names: Sequence[str]
@@ -77,6 +78,7 @@ class RoadGraph:
     parking: Sequence[int] = ()
     places: Sequence[int] = ()
     num_robots: int | None = None
+    hint: str = ""
 
     @property
     def purposes(self) -> dict[str, Sequence[int]]:
@@ -142,7 +144,9 @@ def restrict_to_round_trips(graph: RoadGraph, where: str) -> tuple[RoadGraph, tu
         kind: tuple(int(new_index[node]) for node in nodes if kept[node]) for kind, nodes in graph.purposes.items()
     }
     names = [name for name, is_kept in zip(graph.names, kept.tolist(), strict=True) if is_kept]
-    part = RoadGraph(names, graph.positions[kept], lanes, walls=graph.walls, num_robots=graph.num_robots, **purposes)
+    part = RoadGraph(
+        names, graph.positions[kept], lanes, graph.walls, num_robots=graph.num_robots, hint=graph.hint, **purposes
+    )
     return part, tuple(notes)
 
 

@@ -8,6 +8,7 @@ file leaves that open, the places are dealt out so that both kinds are equally m
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -28,6 +29,7 @@ Cells = NDArray[np.int32]
 # Every fourth node a pick-up and every fourth one a delivery, up to a number that route tables can hold.
 _DERIVED_SHARE: Final = 4
 _MOST_DERIVED: Final = 64
+_LISTED: Final = 5
 
 
 def road_layout(
@@ -39,10 +41,7 @@ def road_layout(
         LayoutError: The roads are too large, lead nowhere, or lack stations.
     """
     if options.two_way:
-        lanes = [_both_ways(lane) for lane in graph.lanes]
-        graph = RoadGraph(
-            graph.names, graph.positions, lanes, graph.walls, num_robots=graph.num_robots, **graph.purposes
-        )
+        graph = replace(graph, lanes=[_both_ways(lane) for lane in graph.lanes])
     graph, left_out = restrict_to_round_trips(graph, where)
     for sentence in left_out:
         warnings.add(sentence)
@@ -56,7 +55,7 @@ def road_layout(
         warnings.add(
             f"{shared} nodes share a cell of {cell_m:g} m with another one; a smaller --cell-size-m parts them."
         )
-    stations = _Stations(graph, roads, options, where)
+    stations = _Stations(graph, roads, options, warnings, where)
     notes = [size_note, f"lanes {options.lane_m:g} m wide, for vehicles of {options.vehicle_m:g} m."]
     if roads.exits is not None:
         notes.append("exits: robots move along the lanes only, and through one-way lanes only forwards.")
@@ -74,10 +73,13 @@ def _both_ways(lane: Lane) -> Lane:
 class _Stations:
     """Purposes of nodes, turned into disjoint sets of cells."""
 
-    def __init__(self, graph: RoadGraph, roads: RoadCells, options: ImportOptions, where: str) -> None:
+    def __init__(
+        self, graph: RoadGraph, roads: RoadCells, options: ImportOptions, warnings: ImportWarnings, where: str
+    ) -> None:
         self._graph = graph
         self._roads = roads
         self._options = options
+        self._warnings = warnings
         self._where = where
         self.notes: list[str] = []
         self._pickups, self._deliveries = self._marked()
@@ -141,6 +143,7 @@ class _Stations:
         taken = taken | set(nodes)
         along = [cell for cell in np.flatnonzero(self._roads.free.ravel()).tolist() if cell not in taken]
         pool = [*nodes, *_spread(along)]
+        derived: list[str] = []
         share = min(_MOST_DERIVED, max(1, len(nodes) // _DERIVED_SHARE))
         for index, (cells, kind, wanted) in enumerate(missing):
             number = min(wanted or share, max(0, len(pool) // (len(missing) - index)))
@@ -149,9 +152,27 @@ class _Stations:
             cells.extend(chosen)
             left = set(pool) - set(chosen)
             pool = [cell for cell in pool if cell in left]
-            self.notes.append(
-                f"{kind}: {len(chosen)} derived; named nodes first, then ends of roads, other nodes, places on lanes."
+            if chosen:
+                derived.append(f"{len(chosen)} {kind} ({self._shown(chosen)})")
+                self.notes.append(
+                    f"{kind}: {len(chosen)} derived; named nodes first, then ends of roads, other nodes, lanes."
+                )
+        if derived:
+            self._warnings.add(
+                f"Derived, because the file gives the roads none: {' and '.join(derived)}. {self._hint()}"
+                "Move them in the layout file; --no-derive-stations refuses such files."
             )
+
+    def _shown(self, cells: list[int]) -> str:
+        """The first few cells by the names of their nodes."""
+        names: dict[int, str] = {}
+        for node, cell in enumerate(self._roads.node_cells.tolist()):
+            names.setdefault(cell, self._graph.names[node][:40] or f"#{node}")
+        shown = ", ".join(names.get(cell, "between nodes") for cell in cells[:_LISTED])
+        return f"{shown} and {len(cells) - _LISTED} more" if len(cells) > _LISTED else shown
+
+    def _hint(self) -> str:
+        return f"{self._graph.hint} " if self._graph.hint else ""
 
     def _ranked(self) -> list[int]:
         ends: dict[int, set[int]] = {}
@@ -166,14 +187,15 @@ class _Stations:
         advice = (
             "There is no room to derive more; use a smaller --cell-size-m."
             if self._options.derive_stations
-            else "Import it with --derive-stations to make what is missing, or name the stations in the file."
+            else "Import it with --derive-stations (the default) to make what is missing, or name the stations in the "
+            "file."
         )
         shared = len(self._roads.node_cells) - len(np.unique(self._roads.node_cells))
         if shared and not self._options.derive_stations:
             advice += f" ({shared} nodes share a cell with another one; a smaller --cell-size-m parts them.)"
         return LayoutError(
             f"{self._where}: expected at least one pick-up and one delivery on the roads, got "
-            f"{len(self._pickups)} and {len(self._deliveries)} ({num_chargers} chargers). {advice}"
+            f"{len(self._pickups)} and {len(self._deliveries)} ({num_chargers} chargers). {self._hint()}{advice}"
         )
 
     def _thin(self) -> None:

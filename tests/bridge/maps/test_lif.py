@@ -186,7 +186,7 @@ def test_import_lif_opens_corridors_of_version_2(read: Read) -> None:
 @pytest.mark.parametrize(
     ("version", "has_origins", "warning"),
     [
-        ("0.11.0", False, "lifVersion '0.11.0' is a draft; the file was read as 1.0."),
+        ("0.11.0", False, "lifVersion '0.11.0' is a draft; the names of 1.0 and of 2.0 were both understood."),
         ("7.0.0", False, "lifVersion '7.0.0' is unknown; the file was read as the version that it looks like."),
         ("2.0.0", False, "lifVersion '2.0.0' does not fit the file, which has no origins"),
         ("1.0.0", True, "lifVersion '1.0.0' does not fit the file, which has origins"),
@@ -210,7 +210,7 @@ def test_import_lif_warns_when_stations_are_missing_or_name_what_is_not_there(re
     document["layouts"][0]["stations"] = [{"stationId": "S1", "interactionNodeIds": ["A", "gone"]}]
     assert "Station 'S1' has no node, or one that does not exist on its level." in read(document).warnings
     document["layouts"][0]["stations"] = [{"stationId": "S2", "interactionNodeIds": ["B"], "stationHeight": "0.5"}]
-    assert any(line.startswith("Station 'S2' has no pick, drop or") for line in read(document).warnings)
+    assert any(line.startswith("Station 'S2' has neither an action nor a name") for line in read(document).warnings)
 
 
 def test_import_lif_keeps_only_what_a_vehicle_type_may_use(read: Read) -> None:
@@ -294,7 +294,7 @@ def test_import_lif_reads_load_restrictions(
     document = _loop(loadRestriction=restriction)
     if free is None:
         with pytest.raises(LayoutError, match="expected at least one pick-up and one delivery"):
-            read(document)
+            read(document, derive_stations=False)
         return
     imported = read(document)
     assert imported.layout.num_free == free
@@ -367,17 +367,114 @@ def test_import_lif_needs_a_fleet_size_and_a_layout(read: Read) -> None:
         read({**_loop(), "layouts": []})
 
 
-def test_import_lif_refuses_to_invent_stations_unless_it_is_told_to(read: Read) -> None:
+def test_import_lif_derives_the_stations_that_a_file_lacks_and_says_so(read: Read) -> None:
     document = _loop()
-    document["layouts"][0]["nodes"][2] = node("C", 8, 4)
-    message = (
-        r"expected at least one pick-up and one delivery on the roads, got 1 and 0 \(1 chargers\)\. .*--derive-stations"
-    )
-    with pytest.raises(LayoutError, match=message):
-        read(document)
-    imported = read(document, derive_stations=True)
+    document["layouts"][0]["nodes"][2] = node("C", 8, 4, "inspect")
+    imported = read(document)
     assert (len(imported.layout.pickups), len(imported.layout.deliveries)) == (1, 1)
     assert any(note.startswith("deliveries: 1 derived") for note in imported.notes)
+    assert imported.warnings == (
+        "Derived, because the file gives the roads none: 1 deliveries (B). The actions at its nodes are: 'pick' (1), "
+        "'inspect' (1), 'startCharging' (1), 'stopCharging' (1). Move them in the layout file; --no-derive-stations "
+        "refuses such files.",
+    )
+    message = (
+        r"expected at least one pick-up and one delivery on the roads, got 1 and 0 \(1 chargers\)\. The actions at its "
+        r"nodes are: 'pick' \(1\), 'inspect' \(1\), .*--derive-stations"
+    )
+    with pytest.raises(LayoutError, match=message):
+        read(document, derive_stations=False)
+
+
+@pytest.mark.parametrize(
+    ("action", "kind"),
+    [
+        ("Pick", "pickups"),
+        ("pick_pallet", "pickups"),
+        ("pickUp", "pickups"),
+        ("loadPallet", "pickups"),
+        ("dropOff", "deliveries"),
+        ("DROP", "deliveries"),
+        ("unload", "deliveries"),
+        ("placeLoad", "deliveries"),
+        ("charge", "chargers"),
+        ("start-charging", "chargers"),
+        ("park", "parking"),
+        ("stopCharging", None),
+        ("finePositioning", None),
+        ("placeholder", None),
+    ],
+)
+def test_import_lif_understands_usual_names_of_actions(read: Read, action: str, kind: str | None) -> None:
+    document = _loop()
+    document["layouts"][0]["nodes"][1] = node("B", 8, 0, action)
+    layout = read(document).layout
+    there = _cell(layout, 7, 9)
+    kinds = ("pickups", "deliveries", "chargers", "parking")
+    assert [name for name in kinds if there in getattr(layout, name)] == ([kind] if kind else [])
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "kind"),
+    [
+        ("stationId", "PickStation1", "pickups"),
+        ("stationName", "SOURCE_01", "pickups"),
+        ("stationName", "Drop station", "deliveries"),
+        ("stationName", "Senke 4", "deliveries"),
+        ("stationDescription", "Station to charge the battery or park the vehicle", "chargers"),
+        ("stationName", "PARKING-2", "parking"),
+    ],
+)
+def test_import_lif_tells_stations_without_actions_by_their_names(read: Read, key: str, name: str, kind: str) -> None:
+    document = _loop()
+    document["layouts"][0]["stations"] = [{"stationId": "S1", "interactionNodeIds": ["B"], key: name}]
+    imported = read(document)
+    assert _cell(imported.layout, 7, 9) in getattr(imported.layout, kind)
+    shown = name if key == "stationId" else "S1"
+    assert imported.warnings[0].startswith(f"Station '{shown}' has no action that tells what it is for; by its name")
+
+
+def test_import_lif_takes_a_station_whose_name_says_nothing_for_the_first_place_to_derive(read: Read) -> None:
+    document = _loop()
+    document["layouts"][0]["nodes"][2] = node("C", 8, 4)
+    document["layouts"][0]["stations"] = [
+        {"stationId": "S1", "interactionNodeIds": ["D"], "stationDescription": {"en": "odd"}}
+    ]
+    imported = read(document)
+    assert imported.layout.deliveries.tolist() == [_cell(imported.layout, 3, 1)]
+    assert imported.warnings[0] == "Station 'S1' has neither an action nor a name that tells what it is for."
+
+
+def test_import_lif_takes_actions_of_edges_for_the_node_where_they_end(read: Read) -> None:
+    document = _loop()
+    document["layouts"][0]["nodes"][0] = node("A", 0, 0)
+    document["layouts"][0]["edges"][3] = edge("D", "A", actions=[{"actionType": "pick", "blockingType": "HARD"}])
+    imported = read(document)
+    assert imported.layout.pickups.tolist() == [_cell(imported.layout, 7, 1)]
+    assert imported.warnings == ("Edges have the action 'pick'; it was taken for the node where the edge ends.",)
+
+
+@pytest.mark.parametrize("version", ["0.11.0", "2.0.0"])
+def test_import_lif_reads_the_names_of_version_2_in_a_file_without_origins(read: Read, version: str) -> None:
+    old, new = _loop(maxSpeed=0.4), lif_2(_loop(maxSpeed=0.4))
+    document = {
+        "metaInformation": {**new["metaInformation"], "lifVersion": version},
+        "layouts": new["origins"][0]["layouts"],
+    }
+    imported = read(document, vehicle_type="maker/AGV")
+    assert imported.layout.to_drawing() == read(old).layout.to_drawing()
+    assert np.array_equal(imported.layout.speed_limit_mps, read(old).layout.speed_limit_mps, equal_nan=True)
+
+
+def test_import_lif_reads_an_early_draft_of_version_2(read: Read) -> None:
+    text = json.dumps(_loop()).replace("vehicleType", "mobileRobotType")
+    document = json.loads(text)
+    document["metaInformation"]["lifVersion"] = "0.11.0"
+    imported = read(document, vehicle_type="AGV")
+    assert imported.layout.to_drawing() == read(_loop()).layout.to_drawing()
+    assert imported.source.endswith("vehicle type 'AGV'")
+    with pytest.raises(LayoutError, match=r"hall\.json: vehicle_type: expected one of AGV, got 'Fork'"):
+        read(document, vehicle_type="Fork")
 
 
 def test_import_lif_reads_a_road_of_a_thousand_nodes(read: Read) -> None:
@@ -424,11 +521,12 @@ def test_import_lif_reads_the_examples_of_the_standard(
     public_maps: Path, name: str, robots: int, shape: tuple[int, int]
 ) -> None:
     with pytest.raises(LayoutError, match=rf"{name}: expected at least one pick-up and one delivery on the roads"):
-        read_layout(public_maps / "lif" / name, None, robots)
-    imported = read_layout(public_maps / "lif" / name, ImportOptions(derive_stations=True), robots)
+        read_layout(public_maps / "lif" / name, ImportOptions(derive_stations=False), robots)
+    imported = read_layout(public_maps / "lif" / name, None, robots)
     assert imported.layout.blocked.shape == shape
     assert len(imported.layout.pickups) == len(imported.layout.deliveries) == 1
-    assert imported.warnings[0] == "lifVersion '0.11.0' is a draft; the file was read as 1.0."
+    assert imported.warnings[0] == "lifVersion '0.11.0' is a draft; the names of 1.0 and of 2.0 were both understood."
+    assert any(line.startswith("Derived, because the file gives the roads none: 1 ") for line in imported.warnings)
 
 
 def test_import_lif_parts_the_two_nodes_of_an_example_when_the_cells_are_small(public_maps: Path) -> None:

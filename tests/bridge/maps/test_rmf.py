@@ -262,13 +262,15 @@ def test_import_building_refuses_a_coordinate_system_that_it_does_not_know(read:
         read({"levels": {}, "name": "x"})
 
 
-def test_import_building_derives_stations_at_named_places_when_it_is_told_to(read: Read) -> None:
+def test_import_building_derives_stations_at_named_places_unless_it_is_told_not_to(read: Read) -> None:
     document = _building()
     for vertex in document["levels"]["L1"]["vertices"][:3]:
         del vertex[4:]
     with pytest.raises(LayoutError, match=r"got 0 and 0 \(1 chargers\)\. .*--derive-stations"):
-        read(document)
-    layout = read(document, derive_stations=True).layout
+        read(document, derive_stations=False)
+    imported = read(document)
+    layout = imported.layout
+    assert imported.warnings[-1].startswith("Derived, because the file gives the roads none: 1 pick-ups (")
     assert layout.to_drawing()[1] == "#S.......E#"
 
 
