@@ -12,7 +12,6 @@ import pytest
 
 from bridge.errors import LayoutError
 from bridge.maps import Imported, ImportOptions, read_layout
-from bridge.maps.nurbs import nurbs_fault, sample_nurbs
 from bridge.warehouse.layout import EXIT_LEFT, EXIT_RIGHT
 
 Read = Callable[..., Imported]
@@ -386,52 +385,20 @@ def test_import_lif_derives_the_stations_that_a_file_lacks_and_says_so(read: Rea
         read(document, derive_stations=False)
 
 
-@pytest.mark.parametrize(
-    ("action", "kind"),
-    [
-        ("Pick", "pickups"),
-        ("pick_pallet", "pickups"),
-        ("pickUp", "pickups"),
-        ("loadPallet", "pickups"),
-        ("dropOff", "deliveries"),
-        ("DROP", "deliveries"),
-        ("unload", "deliveries"),
-        ("placeLoad", "deliveries"),
-        ("charge", "chargers"),
-        ("start-charging", "chargers"),
-        ("park", "parking"),
-        ("stopCharging", None),
-        ("finePositioning", None),
-        ("placeholder", None),
-    ],
-)
-def test_import_lif_understands_usual_names_of_actions(read: Read, action: str, kind: str | None) -> None:
+def test_import_lif_tells_stations_without_actions_by_their_names(read: Read) -> None:
     document = _loop()
-    document["layouts"][0]["nodes"][1] = node("B", 8, 0, action)
-    layout = read(document).layout
-    there = _cell(layout, 7, 9)
-    kinds = ("pickups", "deliveries", "chargers", "parking")
-    assert [name for name in kinds if there in getattr(layout, name)] == ([kind] if kind else [])
-
-
-@pytest.mark.parametrize(
-    ("key", "name", "kind"),
-    [
-        ("stationId", "PickStation1", "pickups"),
-        ("stationName", "SOURCE_01", "pickups"),
-        ("stationName", "Drop station", "deliveries"),
-        ("stationName", "Senke 4", "deliveries"),
-        ("stationDescription", "Station to charge the battery or park the vehicle", "chargers"),
-        ("stationName", "PARKING-2", "parking"),
-    ],
-)
-def test_import_lif_tells_stations_without_actions_by_their_names(read: Read, key: str, name: str, kind: str) -> None:
-    document = _loop()
-    document["layouts"][0]["stations"] = [{"stationId": "S1", "interactionNodeIds": ["B"], key: name}]
+    document["layouts"][0]["nodes"][0] = node("A", 0, 0)
+    document["layouts"][0]["stations"] = [
+        {"stationId": "S1", "interactionNodeIds": ["A"], "stationName": "SOURCE_01"},
+        {"stationId": "park_2", "interactionNodeIds": ["B"]},
+    ]
     imported = read(document)
-    assert _cell(imported.layout, 7, 9) in getattr(imported.layout, kind)
-    shown = name if key == "stationId" else "S1"
-    assert imported.warnings[0].startswith(f"Station '{shown}' has no action that tells what it is for; by its name")
+    assert imported.layout.pickups.tolist() == [_cell(imported.layout, 7, 1)]
+    assert imported.layout.parking.tolist() == [_cell(imported.layout, 7, 9)]
+    assert imported.warnings == (
+        "Station 'S1' has no action that tells what it is for; by its name it is a pick-up.",
+        "Station 'park_2' has no action that tells what it is for; by its name it is a parking place.",
+    )
 
 
 def test_import_lif_takes_a_station_whose_name_says_nothing_for_the_first_place_to_derive(read: Read) -> None:
@@ -488,25 +455,6 @@ def test_import_lif_reads_a_road_of_a_thousand_nodes(read: Read) -> None:
     layout = read(lif_1(nodes, edges)).layout
     assert layout.cell_size_m == 1.0
     assert layout.num_free > 2 * count * count
-
-
-def test_sample_nurbs_draws_a_circle_that_only_rational_curves_can_draw() -> None:
-    half = 0.5**0.5
-    points = np.array([[1, 0], [1, 1], [0, 1], [-1, 1], [-1, 0], [-1, -1], [0, -1], [1, -1], [1, 0]], np.float64)
-    weights = np.array([1, half, 1, half, 1, half, 1, half, 1])
-    knots = np.array([0, 0, 0, 0.25, 0.25, 0.5, 0.5, 0.75, 0.75, 1, 1, 1])
-    assert nurbs_fault(2, knots, weights) == ""
-    curve = sample_nurbs(2, knots, points, weights)
-    assert np.abs(np.hypot(*curve.T) - 1.0).max() < 1e-12
-    assert len(curve) == 65
-    assert curve[0] == pytest.approx(points[0])
-    assert curve[-1] == pytest.approx(points[-1])
-
-
-def test_sample_nurbs_of_degree_1_is_the_control_polygon() -> None:
-    points = np.array([[0, 0], [3, 0], [3, 4]], np.float64)
-    curve = sample_nurbs(1, np.array([0, 0, 0.5, 1, 1]), points, np.ones(3))
-    assert curve.tolist() == points.tolist()
 
 
 @pytest.mark.parametrize(
