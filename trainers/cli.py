@@ -175,21 +175,21 @@ def evaluate(
     if (scenario and scenarios) or (seed is not None and seeds):
         raise typer.BadParameter("give --scenario or --scenarios, and --seed or --seeds, not both")
     from trainers.cross_evaluation import evaluate_across
-    from trainers.cross_report import cross_table
+    from trainers.cross_table import cross_lines
 
     names = scenarios.split(",") if scenarios else [scenario] if scenario else []
     across = evaluate_across(
         run,
         [load_scenario(name.strip()) for name in names],
-        seeds=_integers(seeds, "--seeds") or ([] if seed is None else [seed]),
-        fleets=_integers(fleet, "--fleet"),
+        seeds=_integers(seeds, "--seeds", least=0) or ([] if seed is None else [seed]),
+        fleets=_integers(fleet, "--fleet", least=1),
         layout_seed=layout_seed,
         num_episodes=episodes,
         checkpoint="best" if best else "latest",
         listen=listen,
     )
-    Console().print(cross_table(across.rows))
-    print(f"wrote {across.csv_file} and {across.plot_file}")
+    print("\n".join(cross_lines(across.rows, across.left_out, Console().width)))
+    print(f"wrote {across.csv_file}, {across.seeds_file} and {across.plot_file}")
 
 
 def _evaluate_one(
@@ -214,14 +214,18 @@ def _evaluate_one(
         sampled=sampled,
     )
     Console().print(evaluation_table(comparison.rows))
+    for planner, reason in comparison.left_out.items():
+        print(f"no {planner}: {reason}.")
     print(f"wrote {comparison.csv_file} and {comparison.plot_file}")
 
 
-def _integers(text: str | None, option: str) -> list[int]:
-    """Whole numbers above 0 from ``1,2,3``."""
+def _integers(text: str | None, option: str, *, least: int) -> list[int]:
+    """Whole numbers of ``least`` or more from ``1,2,3``."""
     parts = [] if text is None else text.split(",")
-    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise typer.BadParameter(f"expected numbers such as 1,2,3 for {option}, got {text!r}")
+    if not all(part.strip().isdecimal() and int(part) >= least for part in parts):
+        raise typer.BadParameter(
+            f"{option}: expected whole numbers >= {least} such as {least},{least + 1}, got {text!r}"
+        )
     return [int(part) for part in parts]
 
 

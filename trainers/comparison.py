@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from bridge.policy import PolicyFactory, RandomPolicy
 from bridge.registry import World, open_world
@@ -14,7 +16,14 @@ from trainers.loading import load_policy
 from trainers.report import plot_comparison, write_evaluation_csv
 from trainers.runs import CheckpointName, RunFolder
 
-__all__ = ["Comparison", "compare_run", "compared_policies"]
+__all__ = ["Comparison", "compare_run", "compared_policies", "planners_left_out"]
+
+
+@runtime_checkable
+class _PlannedWorld(Protocol):
+    """A world that says why some planners do not drive it."""
+
+    def planners_left_out(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True)
@@ -25,11 +34,13 @@ class Comparison:
         rows: One per policy: random, trained, sampled if it was asked for, and the planners by name.
         csv_file: The same as a table.
         plot_file: The same as bars.
+        left_out: Why other planners that the world knows have no row, by name.
     """
 
     rows: list[EvaluationRow]
     csv_file: Path
     plot_file: Path
+    left_out: Mapping[str, str]
 
 
 def compared_policies(world: World, run_dir: Path, checkpoint: CheckpointName, seed: int) -> dict[str, PolicyFactory]:
@@ -39,6 +50,11 @@ def compared_policies(world: World, run_dir: Path, checkpoint: CheckpointName, s
         "trained": lambda roster: load_policy(run_dir, roster.spec, checkpoint=checkpoint),
         **world.planners,
     }
+
+
+def planners_left_out(world: World) -> Mapping[str, str]:
+    """Why planners that the world knows do not drive it, by name."""
+    return world.planners_left_out() if isinstance(world, _PlannedWorld) else {}
 
 
 def compare_run(
@@ -89,4 +105,4 @@ def compare_run(
     csv_file, plot_file = run_dir / f"evaluation{suffix}.csv", run_dir / f"evaluation{suffix}.png"
     write_evaluation_csv(rows, csv_file)
     plot_comparison(rows, world.spec.metrics, plot_file)
-    return Comparison(rows, csv_file, plot_file)
+    return Comparison(rows, csv_file, plot_file, planners_left_out(world))

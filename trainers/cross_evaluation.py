@@ -15,8 +15,9 @@ from bridge.planners.bound import ThroughputBound
 from bridge.registry import World, open_world
 from bridge.scenario import Scenario
 from bridge.scenario_listening import listen_on
-from trainers.comparison import compared_policies
+from trainers.comparison import compared_policies, planners_left_out
 from trainers.cross_report import CrossRow, plot_across, write_cross_csv
+from trainers.cross_table import LeftOut
 from trainers.evaluation import evaluation_row, play
 from trainers.loading import load_policy
 from trainers.runs import CheckpointName, RunFolder
@@ -36,13 +37,19 @@ class CrossEvaluation:
     """Where the figures stand.
 
     Attributes:
-        rows: Scenario after scenario, fleet after fleet, policy after policy.
-        csv_file: All figures.
+        rows: Scenario after scenario, fleet after fleet, policy after policy, over all seeds.
+        seed_rows: The same, and seed after seed.
+        left_out: Planners that have no row, and why.
+        csv_file: All figures of ``rows``.
+        seeds_file: All figures of ``seed_rows``.
         plot_file: Throughput and efficiency over the size of the fleet.
     """
 
     rows: list[CrossRow]
+    seed_rows: list[CrossRow]
+    left_out: list[LeftOut]
     csv_file: Path
+    seeds_file: Path
     plot_file: Path
 
 
@@ -60,7 +67,8 @@ def evaluate_across(
     """Play every scenario with every fleet on every seed: the trained policy greedily, and what needs no learning.
 
     Args:
-        run_dir: Folder that training wrote; ``evaluation_across.csv`` and ``.png`` are written into it.
+        run_dir: Folder that training wrote; ``evaluation_across.csv`` and ``.png``, and
+            ``evaluation_across_seeds.csv``, are written into it.
         scenarios: Scenarios with the roles and the observation of the run's; its own by default.
         seeds: Seeds of the episodes, none of which the policy may have been trained on; the run's
             ``eval_seed`` by default.
@@ -91,30 +99,43 @@ def evaluate_across(
     worlds = [open_world(case) for case in cases]
     for world in worlds:
         load_policy(run_dir, world.spec, checkpoint=checkpoint)
-    rows = []
+    episodes = num_episodes or config.eval_episodes
+    rows, seed_rows, left_out = [], [], []
     for case, world in zip(cases, worlds, strict=True):
         policies = compared_policies(world, run_dir, checkpoint, config.eval_seed)
-        results: dict[str, list[EpisodeResult]] = {name: [] for name in policies}
-        for seed in seeds:
-            episodes = num_episodes or config.eval_episodes
-            for name, played in play(world, policies, seed, episodes, training_seed=config.seed).items():
-                results[name] += played
-        rows += _rows(case, world, results)
+        played = {seed: play(world, policies, seed, episodes, training_seed=config.seed) for seed in seeds}
+        rows += _rows(case, world, played)
+        seed_rows += [row for seed in seeds for row in _rows(case, world, {seed: played[seed]})]
+        left_out += [LeftOut(case.name, _num_robots(case, world), *why) for why in planners_left_out(world).items()]
     csv_file, plot_file = run_dir / "evaluation_across.csv", run_dir / "evaluation_across.png"
+    seeds_file = run_dir / "evaluation_across_seeds.csv"
     write_cross_csv(rows, csv_file)
+    write_cross_csv(seed_rows, seeds_file)
     plot_across(rows, plot_file)
-    return CrossEvaluation(rows, csv_file, plot_file)
+    return CrossEvaluation(rows, seed_rows, left_out, csv_file, seeds_file, plot_file)
 
 
 def _on_layouts(scenarios: list[Scenario], seed: int | None) -> list[Scenario]:
     return scenarios if seed is None else [with_layout_seed(scenario, seed) for scenario in scenarios]
 
 
-def _rows(case: Scenario, world: World, results: dict[str, list[EpisodeResult]]) -> list[CrossRow]:
-    num_slots = sum(role.num_slots for role in world.spec.roles)
+def _num_robots(case: Scenario, world: World) -> int:
+    return fleet_size(case) or _num_slots(world)
+
+
+def _num_slots(world: World) -> int:
+    return sum(role.num_slots for role in world.spec.roles)
+
+
+def _rows(case: Scenario, world: World, played: dict[int, dict[str, list[EpisodeResult]]]) -> list[CrossRow]:
+    """A row per policy over the episodes of all seeds, which ``played`` has by seed and policy."""
     bound = world.throughput_bound() if isinstance(world, _BoundedWorld) else None
-    num_robots = fleet_size(case) or num_slots
+    results = {
+        name: [episode for of_seed in played.values() for episode in of_seed[name]] for name in played[min(played)]
+    }
     return [
-        CrossRow(case.name, num_robots, evaluation_row(name, played, num_slots), bound)
-        for name, played in results.items()
+        CrossRow(
+            case.name, _num_robots(case, world), tuple(played), evaluation_row(name, episodes, _num_slots(world)), bound
+        )
+        for name, episodes in results.items()
     ]

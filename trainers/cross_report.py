@@ -1,4 +1,4 @@
-"""Table, CSV and picture of an evaluation across scenarios, fleets and seeds."""
+"""CSV and picture of an evaluation across scenarios, fleets and seeds."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rich.table import Table
 
 from bridge.planners.bound import ThroughputBound
 from trainers.checkpoint import write_atomically
 from trainers.evaluation import Estimate, EvaluationRow
 
-__all__ = ["THROUGHPUT", "CrossRow", "cross_table", "plot_across", "write_cross_csv"]
+__all__ = ["THROUGHPUT", "CrossRow", "plot_across", "write_cross_csv"]
 
 THROUGHPUT = "deliveries_per_h"
 """The figure that the bound bounds."""
 
-_SHOWN = (THROUGHPUT, "collisions", "blocked_moves", "deadlocks", "waiting_share", "return_mean")
 _BOUND_PARTS = ("fleet_per_h", "stations_per_h", "cut_per_h", "arrivals_per_h")
 
 
 @dataclass(frozen=True)
 class CrossRow:
-    """What one policy reached with one fleet in one scenario, over all seeds.
+    """What one policy reached with one fleet in one scenario, over one seed or several.
 
     Attributes:
         scenario: Name of the scenario.
         num_robots: Size of the fleet.
-        result: Means over the episodes of all seeds.
+        seeds: Seeds of the episodes.
+        result: Means over the episodes of these seeds.
         bound: What could be delivered at most; None where the world does not know.
     """
 
     scenario: str
     num_robots: int
+    seeds: tuple[int, ...]
     result: EvaluationRow
     bound: ThroughputBound | None
 
@@ -57,36 +57,17 @@ class CrossRow:
         return Estimate(self.throughput.mean / bound, self.throughput.half_width / bound)
 
 
-def cross_table(rows: Sequence[CrossRow]) -> Table:
-    """One line per scenario, fleet and policy: efficiency and the most telling figures."""
-    shown = [name for name in _SHOWN if any(name in row.result.figures for row in rows)]
-    table = Table(title="evaluation on episodes that were never trained on; efficiency = deliveries / bound")
-    for column in ("scenario", "robots", "policy", "efficiency", "bound/h", *shown):
-        table.add_column(column, justify="left" if column in ("scenario", "policy") else "right")
-    for before, row in zip([None, *rows], rows, strict=False):
-        if before is not None and (before.scenario, before.num_robots) != (row.scenario, row.num_robots):
-            table.add_section()
-        table.add_row(
-            row.scenario,
-            str(row.num_robots),
-            row.result.policy,
-            "-" if row.efficiency is None else str(row.efficiency),
-            "-" if row.bound is None else f"{row.bound.deliveries_per_h:.4g}",
-            *(str(row.result.figures[name]) if name in row.result.figures else "-" for name in shown),
-        )
-    return table
-
-
 def write_cross_csv(rows: Sequence[CrossRow], path: Path) -> None:
-    """One line per scenario, fleet and policy; ``<figure>`` and ``<figure>_ci95`` (half width), the bound's parts."""
+    """One line per row: seeds parted by spaces, parts of the bound, ``<figure>``, its half width ``<figure>_ci95``."""
     names = list(dict.fromkeys(name for row in rows for name in row.result.figures))
     text = io.StringIO()
     writer = csv.writer(text)
-    head = ["scenario", "robots", "policy", "episodes", "efficiency", "efficiency_ci95", "bound_per_h"]
+    head = ["scenario", "robots", "policy", "seeds", "episodes", "efficiency", "efficiency_ci95", "bound_per_h"]
     head += [f"bound_{part}" for part in _BOUND_PARTS]
     writer.writerow([*head, *(column for name in names for column in (name, f"{name}_ci95"))])
     for row in rows:
-        cells: list[Any] = [row.scenario, row.num_robots, row.result.policy, row.result.num_episodes]
+        seeds = " ".join(map(str, row.seeds))
+        cells: list[Any] = [row.scenario, row.num_robots, row.result.policy, seeds, row.result.num_episodes]
         cells += _columns(row.efficiency)
         cells.append("" if row.bound is None else row.bound.deliveries_per_h)
         cells += ["" if row.bound is None else getattr(row.bound, part) for part in _BOUND_PARTS]

@@ -90,15 +90,23 @@ class WarehouseWorld:
     @property
     def planners(self) -> dict[str, PolicyFactory]:
         """PIBT where robots move from cell to cell; token passing where it is sure to finish, too."""
-        if self._config.drive.kind == "grid_heading":
-            return {"pibt": _pibt_heading}
-        if self._config.drive.kind != "grid":
-            return {}
+        pibt = _pibt_heading if self._config.drive.kind == "grid_heading" else _pibt
+        known: dict[str, PolicyFactory] = {"pibt": pibt, "token_passing": _token_passing}
+        left_out = self.planners_left_out()
+        return {name: factory for name, factory in known.items() if name not in left_out}
+
+    def planners_left_out(self) -> dict[str, str]:
+        """Why the other planners do not drive this warehouse, by name."""
         from bridge.planners.token_passing import token_passing_faults
 
-        if any(token_passing_faults(self._config, layout) for layout in self._layouts):
-            return {"pibt": _pibt}
-        return {"pibt": _pibt, "token_passing": _token_passing}
+        left_out = {}
+        if self._config.drive.kind == "differential":
+            left_out["pibt"] = "expected robots that move from cell to cell, got drive 'differential'"
+        for layout in self._layouts:
+            if faults := token_passing_faults(self._config, layout):
+                left_out["token_passing"] = "; ".join(faults)
+                break
+        return left_out
 
     def throughput_bound(self) -> ThroughputBound:
         """How much could be delivered at most; see :func:`bridge.planners.bound.throughput_bound`.

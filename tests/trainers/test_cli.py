@@ -60,9 +60,10 @@ def test_cli_train_writes_a_run_that_the_other_commands_take(trained: Path) -> N
     evaluated = run_cli("evaluate", run, "--sampled", cwd=trained)
     assert evaluated.returncode == 0, evaluated.stderr
     assert all(policy in evaluated.stdout for policy in ("random", "trained", "sampled", "pibt"))
-    across = run_cli("evaluate", run, "--seeds", "5,6", "--fleet", "2", "--episodes", "1", cwd=trained)
+    across = run_cli("evaluate", run, "--seeds", "0,6", "--fleet", "2", "--episodes", "1", cwd=trained)
     assert across.returncode == 0, across.stderr
     assert "efficiency" in across.stdout
+    assert "of seeds 0, 6" in across.stdout
     assert (trained / run / "evaluation_across.csv").is_file()
     exported = run_cli("export", run, cwd=trained)
     assert exported.returncode == 0, exported.stderr
@@ -116,6 +117,7 @@ def test_cli_train_saves_and_ends_when_interrupted(trained: Path) -> None:
         (("train", "tiny.yaml", "--run", "tiny.yaml/run"), "tiny.yaml/run/checkpoints: expected a path that can be"),
         (("train", "--resume", "runs/tiny", "--run", "other"), "leave out --run"),
         (("evaluate", "nowhere"), "nowhere"),
+        (("evaluate", "runs/tiny", "--seeds", "0,-1"), "--seeds: expected whole numbers >= 0 such as 0,1, got '0,-1'"),
         (("evaluate", "runs/tiny", "--seed", "1"), "expected a seed that was never trained on"),
         (("evaluate", "runs/tiny", "--sampled", "--seeds", "5,6"), "--sampled goes with one scenario, seed and fleet"),
         (

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from bridge.errors import ScenarioError, SpecMismatchError
+from bridge.planners.bound import ThroughputBound
 from bridge.scenario import Scenario, load_scenario
 from trainers import train, train_config
 from trainers.cross_evaluation import evaluate_across
-from trainers.cross_report import CrossRow, cross_table
-from trainers.evaluation import evaluate
+from trainers.cross_report import CrossRow
+from trainers.cross_table import cross_lines
+from trainers.evaluation import Estimate, EvaluationRow, evaluate
 
 FLOOR = "  layout:\n    grid: |\n      P.P.P.P.\n      ........\n      E.##.##S\n      ..##.##.\n      E......S\n"
 TINY: dict[str, Any] = {
@@ -70,10 +71,11 @@ def test_evaluate_across_plays_every_scenario_fleet_seed_and_policy(folder: Path
     assert few.throughput is not None
     assert many.throughput is not None
     assert few.throughput.mean < many.throughput.mean
-    lines = list(csv.DictReader(across.csv_file.read_text().splitlines()))
+    lines = _lines(across.csv_file)
     means = [row.throughput.mean for row in across.rows if row.throughput is not None]
     assert [float(line["deliveries_per_h"]) for line in lines] == means
     assert float(lines[0]["bound_per_h"]) == min(float(lines[0][f"bound_{p}_per_h"]) for p in ("fleet", "cut"))
+    assert {line["seeds"] for line in lines} == {"11 12"}
     assert across.plot_file.read_bytes().startswith(b"\x89PNG")
 
 
@@ -88,6 +90,9 @@ def test_evaluate_across_takes_the_means_over_the_episodes_of_all_seeds(folder: 
     ]
     mean = sum(rows[0].figures["return_sum"].mean for rows in single) / 2
     row = select(across.rows, policy="random")[0]
+    of_seeds = [float(line["return_sum"]) for line in _lines(across.seeds_file) if line["policy"] == "random"]
+    assert of_seeds == [rows[0].figures["return_sum"].mean for rows in single]
+    assert [line["seeds"] for line in _lines(across.seeds_file)] == ["11"] * 4 + ["12"] * 4
     assert row.num_robots == 3
     assert row.result.figures["return_sum"].mean == pytest.approx(mean)
 
@@ -121,14 +126,51 @@ def test_evaluate_across_plays_on_other_variants_of_the_floor_plan_when_asked(fo
         evaluate_across(folder / "run", layout_seed=5)
 
 
-def test_cross_table_shows_efficiency_and_bound(folder: Path) -> None:
-    console = Console(width=200, record=True, quiet=False, file=(folder / "table.txt").open("w"))
-    rows = evaluate_across(folder / "run", num_episodes=1).rows
-    console.print(cross_table(rows))
-    text = console.export_text()
-    assert "efficiency" in text
-    for row in rows:
+def test_cross_lines_say_why_a_planner_is_missing(folder: Path) -> None:
+    across = evaluate_across(folder / "run", fleets=(3, 5), num_episodes=1)
+    assert [(entry.num_robots, entry.planner) for entry in across.left_out] == [(5, "token_passing")]
+    lines = cross_lines(across.rows, across.left_out, 80)
+    text = "\n".join(lines)
+    few, many = text.index("3 robots, bound"), text.index("5 robots, bound")
+    assert "token_passing" in text[few:many]
+    assert "no token_passing: expected a parking place for each of 5 robots, got 4." in text[many:]
+    for row in across.rows:
         assert row.efficiency is not None
         assert math.isnan(row.efficiency.half_width)
-        assert str(row.efficiency) in text
-    console.file.close()
+        assert f"{row.efficiency.mean:.4g}" in text
+
+
+def made_up(policy: str, scale: float) -> CrossRow:
+    """A row whose figures are as long as figures get."""
+    names = ("deliveries_per_h", "collisions", "blocked_moves", "deadlocks", "waiting_share", "return_mean", "length")
+    figures = {name: Estimate(scale * 12345.678, scale * 234.5) for name in names}
+    figures["waiting_share"] = Estimate(0.123456, 0.0123)
+    bound = ThroughputBound(20_000.0 * scale, math.inf, math.inf, math.inf, 1.0, 20.0)
+    return CrossRow("warehouse_one_lane", 64, (1, 2), EvaluationRow(policy, 8, figures), bound)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_cross_lines_fit_and_cut_no_number(width: int) -> None:
+    lines = cross_lines(
+        [made_up(name, scale) for name, scale in (("token_passing", 1.0), ("trained", 0.01))], [], width
+    )
+    assert max(map(len, lines)) <= width
+    assert "…" not in "".join(lines)
+    head, tokens, trained = lines[1].split(), lines[3], lines[4]
+    assert head[:4] == ["efficiency", "deliveries/h", "collisions", "deadlocks"]
+    assert ("blocked" in head) == (width == 120)
+    assert "12346 ± 234" in tokens
+    assert "0.617 ± 0.012" in trained
+    assert "123.5 ± 2.3" in trained
+
+
+def test_cross_lines_show_returns_in_a_world_without_deliveries() -> None:
+    figures = {"return_sum": Estimate(4.0, 0.5), "return_mean": Estimate(2.0, 0.25), "length": Estimate(25.0, 0.0)}
+    lines = cross_lines([CrossRow("spread", 2, (0,), EvaluationRow("trained", 8, figures), None)], [], 80)
+    assert lines[1].split() == ["return/robot", "steps"]
+    assert lines[3].split() == ["trained", "2.00", "±", "0.25", "25"]
+    assert "efficiency" not in "".join(lines)
+
+
+def _lines(file: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(file.read_text().splitlines()))
