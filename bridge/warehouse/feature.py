@@ -25,6 +25,7 @@ __all__ = [
     "OFF_CHARGING",
     "OFF_PICKING",
     "OFF_RESTING",
+    "OFF_STRANDED",
     "Feature",
     "Parts",
 ]
@@ -42,6 +43,7 @@ HELD_HELPING: Final = 16
 OFF_CHARGING: Final = 1
 OFF_RESTING: Final = 2
 OFF_PICKING: Final = 4
+OFF_STRANDED: Final = 8
 
 
 @dataclass(frozen=True)

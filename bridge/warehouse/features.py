@@ -29,6 +29,7 @@ from bridge.warehouse.work.errands import Errands
 from bridge.warehouse.work.loads import LOAD_METRICS, LoadCounter
 from bridge.warehouse.work.meeting import MEETING_METRICS, Meeting
 from bridge.warehouse.work.service import SERVICE_METRICS, Service
+from bridge.warehouse.work.stranding import Stranding, can_run_empty
 from bridge.warehouse.work.timeouts import TIMEOUT_METRICS, Timeouts
 from bridge.warehouse.work.yielding import YIELD_METRICS, Yielding
 
@@ -82,6 +83,9 @@ def make_features(parts: Parts) -> tuple[Feature, ...]:
         features.append(NearMisses(parts, contact.near_miss_m))
     if has_slow_cells(parts.config, parts.layout):
         features.append(SpeedZones(parts))
+    if can_run_empty(parts.config):
+        # Before the chargers: who is stranded gets none.
+        features.append(Stranding(parts))
     if parts.config.charges:
         features.append(Charging(parts))
     return (*features, *_disturbances(parts), *_memories(parts))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from bridge.jit import bind, kernel_part, lean_kernel
 from bridge.specs import MetricSpec
 from bridge.warehouse.config import WarehouseConfig
-from bridge.warehouse.feature import OFF_CHARGING, OFF_PICKING, Feature, Parts
+from bridge.warehouse.feature import OFF_CHARGING, OFF_PICKING, OFF_STRANDED, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool, Traits
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import Purpose
@@ -298,7 +298,7 @@ def send_to_chargers(
         if not envs[env]:
             continue
         for robot in range(num_robots):
-            off_duty = fleet.off_duty[env, robot] & ~OFF_PICKING
+            off_duty = fleet.off_duty[env, robot] & ~(OFF_PICKING | OFF_STRANDED)
             idle = fleet.alive[env, robot] and fleet.pickup[env, robot] < 0 and off_duty == 0
             if idle and fleet.charge[env, robot] < rules.below[robot]:
                 if fleet.charge[env, robot] <= 0.0:

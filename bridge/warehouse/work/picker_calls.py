@@ -2,7 +2,8 @@
 
 Pickers are sent by these rules after every step:
 
-1. A picker that has helped, or whose station nobody goes to any more, is free.
+1. A picker that has helped, whose station nobody goes to any more, or whose battery
+   is empty, is free; the latter is not called.
 2. Stations that carriers are on their way to are *called* in turn, unless a
    picker goes there already: first those at which a carrier stands, the one that
    has stood for longest; then those with the shortest way left (the lower slot
@@ -102,14 +103,14 @@ def _thank_helpers(fleet: Fleet, outcome: Outcome, rules: MeetingRules, state: M
 
 @kernel_part
 def _release(fleet: Fleet, rules: MeetingRules, state: MeetingState, env: int) -> None:
-    """Free the pickers whose station nobody goes to, and forget those that left the floor or were sent to a charger."""
+    """Free pickers that nobody goes to meet or that are empty; forget those off the floor or sent to a charger."""
     for picker in range(fleet.cell.shape[1]):
         station = state.station[env, picker]
         if rules.is_picker[picker] and station >= 0:
             if not fleet.alive[env, picker] or fleet.goal[env, picker] != rules.place[station]:
                 state.station[env, picker] = -1
                 state.called[env, station] = False
-            elif state.demand[station] == 0:
+            elif state.demand[station] == 0 or fleet.charge[env, picker] <= 0.0:
                 _free(fleet, state, env, picker)
 
 

@@ -15,7 +15,8 @@ its kind. Order of events in a step, after the motion:
    the shortest path; the older task among equals. A robot that gets none is
    sent to the nearest parking place that is no other robot's target, the
    lowest cell among equals, and keeps it until it is given a task. Tasks whose load is
-   too heavy for a robot (``loads``) do not exist for it.
+   too heavy for a robot (``loads``) do not exist for it. Robots with an empty
+   battery are off duty and are sent nowhere (``stranding``).
 
 With ``backlog``, tasks are drawn until ``open`` of them wait, before and after
 robots are sent. With ``poisson``, the number of arrivals in a step has the mean
@@ -31,6 +32,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.config import TaskConfig
+from bridge.warehouse.feature import OFF_STRANDED
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool
 from bridge.warehouse.floor import Floor, next_cell, route_entry
 from bridge.warehouse.layout import Layout
@@ -238,7 +240,7 @@ def dispatch(
                     _take(fleet, pool, env, robot, task)
                     if stream.mean < 0.0:
                         _add_tasks(floor, pool, task_keys[env], env, stream.open - pool.num_waiting[env], steps[env])
-                elif fleet.goal[env, robot] < 0:
+                elif fleet.goal[env, robot] < 0 and fleet.off_duty[env, robot] & OFF_STRANDED == 0:
                     _send_to_parking(floor, fleet, pool, env, robot)
         for robot in range(num_robots):
             if fleet.alive[env, robot]:
