@@ -33,7 +33,7 @@ class App {
   describe() {
     const { header } = this.replay;
     byId('scenario').textContent = header.scenario;
-    const drive = { grid: 'cell by cell', differential: 'differential drive' }[header.drive] || header.drive;
+    const drive = { grid: 'cell by cell', grid_heading: 'cell by cell with quarter turns', differential: 'differential drive' }[header.drive] || header.drive;
     const robots = `${this.replay.count} ${this.replay.count === 1 ? 'robot' : 'robots'}`;
     const floor = `${header.width} \u00d7 ${header.height} cells of ${header.cell_size_m} m`;
     byId('about').textContent = [header.policy, `${robots}, ${drive}`, floor, `seed ${header.seed}`].filter(Boolean).join(' \u00b7 ');
@@ -68,6 +68,8 @@ class App {
     }
     this.camera.resize(stage.clientWidth, stage.clientHeight);
     this.drawStill();
+    // A canvas that was resized is empty: it must not be seen before the next frame fills it.
+    this.draw(this.player.time);
   }
 
   setTheme(name) {

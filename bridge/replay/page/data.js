@@ -50,6 +50,7 @@ class Replay {
     this.steps = this.header.steps;
     this.widthM = this.header.width * this.header.cell_size_m;
     this.heightM = this.header.height * this.header.cell_size_m;
+    this.hasHeading = this.header.drive !== 'grid';
     this.robots = [];
     this.header.roles.forEach((role, index) => {
       const { radius_m: radius, length_m: length, width_m: width } = role;

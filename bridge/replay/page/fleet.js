@@ -82,7 +82,7 @@ class FleetLayer {
     seen.forEach((robots, role) => this.drawBodies(c, robots, role, theme));
     const all = seen.flat();
     this.drawLoads(c, t, all, theme);
-    if (this.replay.header.drive === 'differential') this.drawHeadings(c, all, theme);
+    if (this.replay.hasHeading) this.drawHeadings(c, all, theme);
     this.drawRefused(c, t, all, theme);
     this.drawNumbers(c, t, all, theme);
     if (selected >= 0 && this.shown[selected]) this.drawSelection(c, selected, theme);

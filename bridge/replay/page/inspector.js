@@ -74,7 +74,7 @@ class Inspector {
     this.row('target', 'Target').textContent = alive ? this.describeTarget(t, goal) : '-';
     this.row('way', 'Shortest way').textContent = alive ? this.describeWay(t, goal) : '-';
     this.row('place', 'Position').textContent = alive ? `x ${replay.x(t, robot).toFixed(2)} m, y ${replay.y(t, robot).toFixed(2)} m` : '-';
-    if (replay.header.drive === 'differential') {
+    if (replay.hasHeading) {
       const degrees = Math.round(replay.heading(t, robot) * 180 / Math.PI) % 360;
       this.row('heading', 'Heading').textContent = alive ? `${degrees}\u00b0` : '-';
     }

@@ -40,6 +40,15 @@ def collided(recording: Recording, step: int) -> str:
     return f"{recording.num_half_contacts[: step + 1].sum() / 2:g}"
 
 
+def on_screen(page: Any, x_m: float, y_m: float) -> tuple[int, int]:
+    """Column and row of the pixel that shows a place of the floor."""
+    x, y = page.run(
+        "(() => { const box = document.getElementById('fleet').getBoundingClientRect();"
+        f" return [box.left + agvReplay.camera.screenX({x_m}), box.top + agvReplay.camera.screenY({y_m})]; }})()"
+    )
+    return round(x), round(y)
+
+
 @pytest.mark.parametrize(
     ("scenario", "policy", "step", "robot"),
     [
@@ -323,6 +332,34 @@ def test_page_draws_rectangles_turned_by_their_heading(page: Any, policies: Poli
         columns, rows = np.rint(places).astype(int).T
         blue = (picture[rows, columns] == (0x00, 0x72, 0xB2)).all(axis=1)
         assert blue.tolist() == [True] * 4 + [False] * 4
+
+
+def test_page_shows_the_heading_of_robots_that_turn_in_quarters(page: Any, record: Record) -> None:
+    path, recording = record("warehouse_shift", "random", 40)
+    page.open(path, "step=40&paused&theme=light&robot=carrier_1")
+    assert "6 robots, cell by cell with quarter turns" in page.text("about")
+    assert len(set(np.rint(recording.heading_rad[40] / (np.pi / 2)) % 4)) > 1
+    assert page.text("robot-heading") == f"{np.rint(np.rad2deg(recording.heading_rad[40, 1])) % 360:g}\u00b0"
+    picture = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+    for (x, y), heading in zip(recording.positions_m[40], recording.heading_rad[40], strict=True):
+        ahead, left = np.array([np.cos(heading), np.sin(heading)]), np.array([-np.sin(heading), np.cos(heading)])
+        places = [np.array([x, y]) + 1.2 * 0.35 * side for side in (ahead, -ahead, left, -left)]
+        dark = [picture[rows, columns].max() < 0x40 for columns, rows in (on_screen(page, *place) for place in places)]
+        assert dark == [True, False, False, False]
+
+
+def test_page_is_never_empty_when_its_size_changes(page: Any, record: Record) -> None:
+    path, _ = record("warehouse_small", "pibt", 50)
+    page.open(path, "paused&theme=light")
+    # The corner of the canvas right after the page was laid out anew, before any other frame is drawn.
+    seen = page.run(
+        "new Promise((done) => { const floor = document.getElementById('floor');"
+        " document.querySelector('aside').style.width = '200px'; document.body.style.gridTemplateColumns = '1fr 200px';"
+        " new ResizeObserver(([entry], observer) => { if (floor.width === 1366 - 200) { observer.disconnect();"
+        " done(Array.from(floor.getContext('2d').getImageData(0, 0, 1, 1).data)); } })"
+        ".observe(document.getElementById('stage')); })"
+    )
+    assert seen == [0xE6, 0xE8, 0xEC, 255]
 
 
 def test_page_changes_between_light_and_dark(page: Any, record: Record) -> None:
