@@ -170,7 +170,10 @@ def import_file(
         int | None, typer.Option(min=1, help="Delivery cells; one per four robots by default.")
     ] = None,
     side: Annotated[DeliverySide, typer.Option(help=".map: border, or borders, of the deliveries.")] = "left-right",
-    keep_marks: Annotated[bool, typer.Option(help=".map: keep stations that it marks with S, E, P, C.")] = True,
+    keep_marks: Annotated[
+        bool | None,
+        typer.Option("--keep-marks/--no-keep-marks", help=".map: keep stations that it marks with S, E, P, C."),
+    ] = None,
     map_file: Annotated[Path | None, typer.Option("--map", help=".scen: its map.")] = None,
     rescale: Annotated[bool, typer.Option("--rescale", help=".scen: stretch it to a map of another size.")] = False,
     level: Annotated[str | None, typer.Option(help="Roads: level; the one with the most lanes by default.")] = None,

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 from bridge.errors import LayoutError
+from bridge.maps.import_warnings import ImportWarnings
 from bridge.maps.movingai import format_movingai, looks_like_movingai, parse_movingai
 from bridge.warehouse.layout import MAX_CELLS, Layout
 
@@ -16,7 +17,7 @@ __all__ = ["MAX_MAP_BYTES", "load_layout_file", "read_bounded", "write_layout_fi
 MAX_MAP_BYTES = 3 * 3 * MAX_CELLS + 4096
 
 
-def load_layout_file(path: Path, cell_size_m: float) -> Layout:
+def load_layout_file(path: Path, cell_size_m: float, warnings: ImportWarnings | None = None) -> Layout:
     """Read a map file.
 
     Formats: MovingAI ``.map`` (also with the letters of the League of Robot Runners).
@@ -24,6 +25,7 @@ def load_layout_file(path: Path, cell_size_m: float) -> Layout:
     Args:
         path: The file.
         cell_size_m: Edge length of a cell in m, for formats that do not state it.
+        warnings: Receives what is loose about the file.
 
     Raises:
         LayoutError: Names the file, and the line where there is one.
@@ -33,7 +35,7 @@ def load_layout_file(path: Path, cell_size_m: float) -> Layout:
     # Latin-1 decodes any byte; one that is no cell is refused where its line and column are known.
     text = read_bounded(path, MAX_MAP_BYTES, "map file").decode("latin-1").removeprefix("\xef\xbb\xbf")
     if looks_like_movingai(text) or path.suffix.lower() == ".map":
-        return parse_movingai(text, cell_size_m, str(path))
+        return parse_movingai(text, cell_size_m, str(path), warnings)
     raise LayoutError(
         f"{path}: expected a map file, got one of an unknown format. "
         "Supported: MovingAI .map, whose first line is 'type octile'. Import files of other formats first: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from bridge.errors import LayoutError
@@ -15,6 +16,7 @@ from bridge.maps.movingai import looks_like_movingai
 from bridge.maps.rmf import import_building, import_nav_graph, is_nav_graph, looks_like_rmf
 from bridge.maps.scen import import_scen, looks_like_scen
 from bridge.maps.stations import derive_stations
+from bridge.warehouse.layout import Layout
 
 __all__ = ["read_layout"]
 
@@ -41,7 +43,7 @@ def read_layout(path: Path, options: ImportOptions | None = None, robots: int | 
     suffix = path.suffix.lower()
     if looks_like_movingai(text) or suffix == ".map":
         FORMATS["map"].check(options, where)
-        return _read_map(path, options, robots)
+        return _read_map(data, path, options, robots)
     if looks_like_scen(text) or suffix == ".scen":
         FORMATS["scen"].check(options, where)
         return import_scen(data.decode("utf-8-sig", errors="replace"), path, options, robots)
@@ -50,11 +52,37 @@ def read_layout(path: Path, options: ImportOptions | None = None, robots: int | 
     return _read_document(data, path, options, robots)
 
 
-def _read_map(path: Path, options: ImportOptions, robots: int | None) -> Imported:
+def _read_map(data: bytes, path: Path, options: ImportOptions, robots: int | None) -> Imported:
     num_robots = fleet_size(robots, None, str(path))
-    layout = load_layout_file(path, options.cell_size_m or 1.0)
-    stationed = derive_stations(layout, num_robots, options.stations, str(path))
-    return Imported(stationed.layout, "MovingAI .map", num_robots, stationed.notes, ())
+    warnings = ImportWarnings()
+    layout = load_layout_file(path, options.cell_size_m or 1.0, warnings)
+    rules = options.stations
+    if rules.keep_marks is None:
+        rules = replace(rules, keep_marks=not _is_swamp(layout, data, warnings))
+    stationed = derive_stations(layout, num_robots, rules, str(path))
+    return Imported(stationed.layout, "MovingAI .map", num_robots, stationed.notes, warnings.lines())
+
+
+def _is_swamp(layout: Layout, data: bytes, warnings: ImportWarnings) -> bool:
+    """Whether the letter S means swamp, as in maps of games, and not pick-up.
+
+    Games have water (W) or cells out of bounds (O); warehouses mark where loads are brought, too.
+    """
+    others = len(layout.deliveries) + len(layout.parking) + len(layout.chargers)
+    if not len(layout.pickups) or others:
+        return False
+    # The header is in lower case.
+    if b"W" in data or b"O" in data:
+        warnings.add(
+            f"{len(layout.pickups)} cells with S were taken for swamp, that is for floor, because the map has W or O "
+            "and neither E, P nor C, as maps of games have. --keep-marks makes them pick-ups."
+        )
+        return True
+    warnings.add(
+        f"{len(layout.pickups)} cells with S were taken for pick-ups, but the map has no E. In maps of games S is "
+        "swamp: --no-keep-marks makes it floor."
+    )
+    return False
 
 
 def _read_document(data: bytes, path: Path, options: ImportOptions, robots: int | None) -> Imported:

@@ -51,7 +51,7 @@ def import_lorr(document: Item, path: Path, options: ImportOptions, robots: int 
     stated = document.get("teamSize")
     num_robots = fleet_size(robots, None if stated is None else stated.integer(1, 10_000), where)
     map_path = _inside(path, document.require("mapFile"))
-    layout = load_layout_file(map_path, options.cell_size_m or 1.0)
+    layout = load_layout_file(map_path, options.cell_size_m or 1.0, document.warnings)
     starts = _read_starts(_inside(path, document.require("agentFile")), layout)
     tasks = _read_tasks(_inside(path, document.require("taskFile")), layout)
     if len(starts) < num_robots:

@@ -12,12 +12,14 @@ rows, a layout file may have the sections of ``bridge/maps/layout_sections.py``.
 from __future__ import annotations
 
 from bridge.errors import LayoutError
+from bridge.maps.import_warnings import ImportWarnings
 from bridge.maps.layout_sections import format_sections, is_section, parse_sections
 from bridge.warehouse.layout import MAX_CELLS, Layout
 
 __all__ = ["format_movingai", "looks_like_movingai", "parse_movingai"]
 
 _HEADER_LINES = 4
+_SIZES = ("height", "width")
 _LETTERS = frozenset("#@TOW.GSEPC")
 
 
@@ -26,24 +28,29 @@ def looks_like_movingai(text: str) -> bool:
     return text.lstrip()[:5].rstrip() == "type"
 
 
-def parse_movingai(text: str, cell_size_m: float, where: str) -> Layout:
+def parse_movingai(text: str, cell_size_m: float, where: str, warnings: ImportWarnings | None = None) -> Layout:
     """A layout from the content of a ``.map`` file.
 
     Args:
         text: Content of the file; lines end in LF or CRLF, blank lines may follow the last row.
         cell_size_m: Edge length of a cell in m; the format has none.
         where: Name of the file for messages.
+        warnings: Receives what is loose about the file: blanks behind rows, width before height.
 
     Raises:
         LayoutError: Names the file and the line that is wrong.
     """
+    warnings = ImportWarnings() if warnings is None else warnings
     lines = text.split("\n")
     lines = [line.removesuffix("\r") for line in lines]
     while lines and not lines[-1].strip():
         lines.pop()
     _require_word(lines, 0, "type octile", where)
-    height = _read_size(lines, 1, "height", where)
-    width = _read_size(lines, 2, "width", where)
+    first, second = ("width", "height") if _begins(lines, 1, "width") and _begins(lines, 2, "height") else _SIZES
+    size = {first: _read_size(lines, 1, first, where), second: _read_size(lines, 2, second, where)}
+    if first == "width":
+        warnings.add("The width stands before the height.")
+    height, width = size["height"], size["width"]
     if height * width > MAX_CELLS:
         raise LayoutError(
             f"{where}: line 3: expected at most {MAX_CELLS} cells, got {height} x {width} = {height * width}. "
@@ -52,7 +59,7 @@ def parse_movingai(text: str, cell_size_m: float, where: str) -> Layout:
     _require_word(lines, 3, "map", where)
     end = _HEADER_LINES + height
     has_sections = len(lines) > end and is_section(lines[end])
-    rows = lines[_HEADER_LINES:end] if has_sections else lines[_HEADER_LINES:]
+    rows = _without_blanks(lines[_HEADER_LINES:end] if has_sections else lines[_HEADER_LINES:], width, warnings)
     _check_rows(rows, height, width, where)
     layout = Layout.from_drawing(rows, cell_size_m, where)
     return parse_sections(layout, lines[end:], end + 1, where) if has_sections else layout
@@ -69,6 +76,18 @@ def _require_word(lines: list[str], index: int, word: str, where: str) -> None:
     found = lines[index] if index < len(lines) else None
     if found is None or found.split() != word.split():
         raise LayoutError(f"{where}: line {index + 1}: expected {word!r}, got {_shown(found)}.")
+
+
+def _begins(lines: list[str], index: int, key: str) -> bool:
+    return index < len(lines) and lines[index].split()[:1] == [key]
+
+
+def _without_blanks(rows: list[str], width: int, warnings: ImportWarnings) -> list[str]:
+    """Rows without the blanks that editors leave behind them."""
+    kept = [row if len(row) <= width else row[:width] + row[width:].rstrip() for row in rows]
+    if kept != rows:
+        warnings.add("Rows have blanks behind their cells.")
+    return kept
 
 
 def _read_size(lines: list[str], index: int, key: str, where: str) -> int:
@@ -90,7 +109,7 @@ def _check_rows(rows: list[str], height: int, width: int, where: str) -> None:
         line = index + _HEADER_LINES + 1
         if len(row) != width:
             raise LayoutError(
-                f"{where}: line {line}: expected {width} cells as line 3 says, got {len(row)}. "
+                f"{where}: line {line}: expected {width} cells as the header says, got {len(row)}. "
                 "Every row has one character per cell and nothing else."
             )
         if not _LETTERS.issuperset(row):
@@ -101,7 +120,7 @@ def _check_rows(rows: list[str], height: int, width: int, where: str) -> None:
             )
     if len(rows) != height:
         line = min(len(rows), height) + _HEADER_LINES + 1
-        raise LayoutError(f"{where}: line {line}: expected {height} rows as line 2 says, got {len(rows)}.")
+        raise LayoutError(f"{where}: line {line}: expected {height} rows as the header says, got {len(rows)}.")
 
 
 def _shown(line: str | None) -> str:

@@ -59,7 +59,7 @@ def import_scen(text: str, path: Path, options: ImportOptions, robots: int | Non
     warnings = ImportWarnings()
     rows = _parse(text, where, warnings)
     map_path = _map_path(path, rows[0], options)
-    layout = load_layout_file(map_path, options.cell_size_m or 1.0)
+    layout = load_layout_file(map_path, options.cell_size_m or 1.0, warnings)
     starts, goals = _cells(rows, layout, options, map_path, where)
     return _stationed(layout, starts, goals, num_robots, options, warnings, where, map_path.name)
 

@@ -44,13 +44,13 @@ class StationRules:
         num_deliveries: Delivery cells; None: one per four robots, at least two, or all that the map marks.
         deliveries_side: Border, or borders, along which the deliveries lie.
         keep_marks: Keep stations that the map already marks with S, E, P and C. Switch it off for
-            maps of games, where S is a swamp.
+            maps of games, where S is a swamp. None: the importer tells from the letters; elsewhere it means yes.
     """
 
     num_pickups: int | None = None
     num_deliveries: int | None = None
     deliveries_side: DeliverySide = "left-right"
-    keep_marks: bool = True
+    keep_marks: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("num_pickups", "num_deliveries"):
@@ -91,7 +91,7 @@ def derive_stations(
             f"{where}: expected room for {num_robots} robots and two stations in the largest connected "
             f"part of the floor, got {int(floor.sum())} free cells. Use fewer robots."
         )
-    if not rules.keep_marks:
+    if rules.keep_marks is False:
         none = np.empty(0, np.int32)
         layout = replace(layout, pickups=none, deliveries=none, parking=none, chargers=none)
     return _Placement(layout, floor, num_robots, rules, where).run()

@@ -26,7 +26,8 @@ __all__ = [
     "distances_to",
 ]
 
-MAX_CELLS = 1_000_000
+# 2,048 x 2,048; the arrays of a floor take some 50 bytes a cell, beside its route tables.
+MAX_CELLS = 1 << 22
 
 # Bits of Layout.exits, in the order of the moves of the grid drive.
 EXIT_UP, EXIT_RIGHT, EXIT_DOWN, EXIT_LEFT = 1, 2, 4, 8

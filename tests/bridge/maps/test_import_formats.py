@@ -66,6 +66,34 @@ def test_read_layout_knows_a_map_by_its_content(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("letters", "keep_marks", "num_pickups", "warning"),
+    [
+        ("W", None, 4, "6 cells with S were taken for swamp, that is for floor, because the map has W or O"),
+        ("O", None, 4, "6 cells with S were taken for swamp"),
+        ("T", None, 6, "6 cells with S were taken for pick-ups, but the map has no E. In maps of games S is swamp"),
+        ("WE", None, 6, None),
+        ("W", True, 6, None),
+        ("T", False, 4, None),
+    ],
+)
+def test_read_layout_tells_swamp_of_games_from_pickups(
+    tmp_path: Path, letters: str, keep_marks: bool | None, num_pickups: int, warning: str | None
+) -> None:
+    rows = ["........", ".SSS.SSS", "..@@@@..", "........", "........", "." * (8 - len(letters)) + letters]
+    (tmp_path / "a.map").write_text("\n".join(["type octile", "height 6", "width 8", "map", *rows]))
+    imported = read_layout(tmp_path / "a.map", ImportOptions(stations=StationRules(keep_marks=keep_marks)), 2)
+    assert len(imported.layout.pickups) == num_pickups
+    assert [line[: len(warning or "")] for line in imported.warnings] == ([warning] if warning else [])
+
+
+def test_read_layout_hands_warnings_of_the_map_on_from_files_that_name_it(tmp_path: Path) -> None:
+    (tmp_path / "a.map").write_text(MAP.replace("\n......", "\n...... ", 1))
+    (tmp_path / "a.scen").write_text("version 1\n0\ta.map\t6\t4\t0\t0\t5\t0\t5\n1\ta.map\t6\t4\t1\t0\t5\t3\t5\n")
+    assert "Rows have blanks behind their cells." in read_layout(tmp_path / "a.scen", None, 1).warnings
+    assert read_layout(tmp_path / "a.map", None, 2).warnings == ("Rows have blanks behind their cells.",)
+
+
+@pytest.mark.parametrize(
     ("option", "value", "formats"),
     [
         ("level", "L1", {"lif", "building", "nav_graph"}),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bridge.errors import LayoutError
 from bridge.maps import load_layout_file, write_layout_file
+from bridge.maps.import_warnings import ImportWarnings
 from bridge.maps.movingai import format_movingai, parse_movingai
 from bridge.warehouse.layout import MAX_CELLS
 
@@ -34,6 +35,25 @@ def test_parse_movingai_reads_cells_and_stations_whatever_the_line_ends(ending: 
     assert layout.cell_size_m == 1.5
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "warning"),
+    [
+        ("S.@E\n", "S.@E \t \n", "Rows have blanks behind their cells."),
+        ("height 3\nwidth 4\n", "width 4\nheight 3\n", "The width stands before the height."),
+    ],
+)
+def test_parse_movingai_warns_about_what_is_loose(old: str, new: str, warning: str) -> None:
+    warnings = ImportWarnings()
+    layout = parse_movingai(SMALL.replace(old, new), 1.0, "a.map", warnings)
+    assert layout.to_drawing() == parse_movingai(SMALL, 1.0, "a.map").to_drawing()
+    assert warnings.lines() == (warning,)
+
+
+def test_parse_movingai_reads_street_maps_of_1024_by_1024_cells() -> None:
+    text = "type octile\nheight 1024\nwidth 1024\nmap\n" + ("." * 1023 + "@\n") * 1024
+    assert parse_movingai(text, 1.0, "a.map").num_free == 1023 * 1024
+
+
 def test_parse_movingai_reads_the_last_row_without_a_line_end() -> None:
     assert parse_movingai(SMALL.removesuffix("\n"), 1.0, "a.map").height == 3
 
@@ -52,24 +72,26 @@ def test_format_movingai_is_read_back_as_the_same_layout(rows: list[str]) -> Non
     ("old", "new", "message"),
     [
         ("type octile", "type hexagon", r"a\.map: line 1: expected 'type octile', got 'type hexagon'\."),
-        ("height 3", "width 4", r"a\.map: line 2: expected 'height N' with N from 1 to 1000000, got 'width 4'\."),
+        ("height 3", "depth 4", r"a\.map: line 2: expected 'height N' with N from 1 to 4194304, got 'depth 4'\."),
+        ("height 3", "width 4", r"a\.map: line 2: expected 'height N' with N from 1 to 4194304, got 'width 4'\."),
         ("height 3", "height three", r"line 2: expected 'height N' .*, got 'height three'\."),
         ("height 3", "height -3", r"line 2: expected 'height N' .*, got 'height -3'\."),
-        ("height 3", "height 0", r"line 2: expected a height from 1 to 1000000, got 0\."),
+        ("height 3", "height 0", r"line 2: expected a height from 1 to 4194304, got 0\."),
         ("width 4", "width 4 4", r"line 3: expected 'width N' .*, got 'width 4 4'\."),
         ("width 4", "width " + "9" * 60, r"line 3: expected 'width N' .*, got 'width 9+\.\.\.'\."),
         (
             "height 3\nwidth 4",
             "height 5000\nwidth 5000",
-            r"line 3: expected at most 1000000 cells, got 5000 x 5000 = 25",
+            r"line 3: expected at most 4194304 cells, got 5000 x 5000 = 25",
         ),
         ("\nmap\n", "\nmaps\n", r"line 4: expected 'map', got 'maps'\."),
-        (".PT.", ".PT", r"line 6: expected 4 cells as line 3 says, got 3\."),
-        (".PT.", ".PT. ", r"line 6: expected 4 cells as line 3 says, got 5\."),
+        (".PT.", ".PT", r"line 6: expected 4 cells as the header says, got 3\."),
+        (".PT.", ".PT. .", r"line 6: expected 4 cells as the header says, got 6\."),
+        (".PT.", ".PT ", r"line 6, character 4: expected one of .*, got ' '\."),
         (".PT.", ".Px.", r"line 6, character 3: expected one of # \. @ C E G O P S T W, got 'x'\."),
         (".PT.", ".P\xe9.", r"line 6, character 3: expected one of .*, got 'é'\."),
-        ("C..G\n", "", r"line 7: expected 3 rows as line 2 says, got 2\."),
-        ("C..G\n", "C..G\n....\n", r"line 8: expected 3 rows as line 2 says, got 4\."),
+        ("C..G\n", "", r"line 7: expected 3 rows as the header says, got 2\."),
+        ("C..G\n", "C..G\n....\n", r"line 8: expected 3 rows as the header says, got 4\."),
     ],
 )
 def test_parse_movingai_names_file_and_line_when_a_line_is_wrong(old: str, new: str, message: str) -> None:
@@ -117,7 +139,7 @@ def test_load_layout_file_refuses_a_file_that_is_too_large_for_a_map(tmp_path: P
     path = tmp_path / "huge.map"
     with path.open("wb") as file:
         file.truncate(10 * MAX_CELLS)
-    with pytest.raises(LayoutError, match=r"huge\.map: expected at most 9004096 bytes, got more"):
+    with pytest.raises(LayoutError, match=r"huge\.map: expected at most 37752832 bytes, got more"):
         load_layout_file(path, 1.0)
 
 
