@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel
+from bridge.jit import kernel, kernel_part
 
 __all__ = ["MAX_EXPANSIONS", "Demand", "Scratch", "Token", "Ways", "make_scratch", "make_token", "pass_token"]
 
@@ -232,25 +232,20 @@ def _plan(
 ) -> bool:
     """Space-time A* of one robot: whether there is a path, which then replaces the robot's old one.
 
-    A state is a cell at a step, before or after the pick-up ``via`` (-1 for none). Nobody else may be on the cell
-    then, nor come the other way, nor have stopped there for good; the goal must be free from the arrival on.
+    A state is a cell at a step, before (0) or after (1) the pick-up ``via`` (-1 for none). Nobody else may be on the
+    cell then, nor come the other way, nor have stopped there for good; the goal must be free from the arrival on.
     """
     now, horizon, num_cells = token.clock[0], len(token.table), len(ways.moves)
     start, target = demand.cells[robot], ways.goal_cells[goal]
-    to_goal = ways.distance[goal]
-    beyond = to_goal[ways.goal_cells[via]] + ways.pick_steps if via >= 0 else 0
-    if to_goal[start] < 0 or beyond < 0 or (via >= 0 and ways.distance[via, start] < 0):
-        return False
-    if _is_held(robot, target, holder) or (via >= 0 and _is_held(robot, ways.goal_cells[via], holder)):
+    label = 0 if via >= 0 else 1
+    ahead = _steps_ahead(label, via, goal, start, ways)
+    if ahead < 0 or _is_held(robot, target, holder) or (via >= 0 and _is_held(robot, ways.goal_cells[via], holder)):
         return False
     free_from = _free_from(robot, target, token)
     scratch.searches[0] += 1
-    stamp = scratch.searches[0]
-    label = 0 if via >= 0 else 1
-    ahead = ways.distance[via, start] + beyond if via >= 0 else to_goal[start]
     # Of equal sums of steps and distance the later step first.
     heap = [(np.int64(ahead), np.int64(0), np.int64(label * num_cells + start))]
-    scratch.stamps[label, now % horizon, start] = stamp
+    scratch.stamps[label, now % horizon, start] = scratch.searches[0]
     for _ in range(MAX_EXPANSIONS):
         if len(heap) == 0:
             return False
@@ -261,34 +256,49 @@ def _plan(
             _write_path(robot, via, step, target, token, ways, scratch, holder)
             token.planned[robot], token.passes[robot] = goal, via
             return True
-        at_pickup = label == 0 and cell == ways.goal_cells[via]
         for move in range(5):
-            other, later, following, code = ways.moves[cell, move], step + 1, label, move
-            if at_pickup:
-                # Served before anything else; a robot that stands there already, from the next step on.
-                if move > 0:
-                    break
-                later, following, code = step + ways.pick_steps, 1, _SERVED
-                if step == now:
-                    later, code = later + 1, _SERVED_FROM_START
-            elif move > 0:
-                if other == cell:
-                    continue
-                later += ways.stay[other]
-            if later + 1 >= now + horizon or scratch.stamps[following, later % horizon, other] == stamp:
+            code, following, other, later = _successor(label, via, cell, step, move, now, ways)
+            if code < 0 or later + 1 >= now + horizon:
                 continue
-            rest = to_goal[other] if following == 1 else ways.distance[via, other] + beyond
-            if rest < 0 or (following == 0 and ways.distance[via, other] < 0):
+            stamp, came = scratch.stamps[following, later % horizon], scratch.came[following, later % horizon]
+            rest = _steps_ahead(following, via, goal, other, ways)
+            if stamp[other] == scratch.searches[0] or rest < 0:
                 continue
-            if not _is_free(robot, cell, other, step, later, token, holder):
-                continue
-            scratch.stamps[following, later % horizon, other] = stamp
-            scratch.came[following, later % horizon, other] = code
-            # No path ends before the goal is free.
-            total = max(later + rest, free_from) - now
-            entry = (np.int64(total), np.int64(now - later), np.int64(following * num_cells + other))
-            heapq.heappush(heap, entry)
+            if _is_free(robot, cell, other, step, later, token, holder):
+                stamp[other], came[other] = scratch.searches[0], code
+                # No path ends before the goal is free.
+                total = max(later + rest, free_from) - now
+                heapq.heappush(heap, (np.int64(total), np.int64(now - later), np.int64(following * num_cells + other)))
     return False
+
+
+@kernel_part
+def _steps_ahead(label: int, via: int, goal: int, cell: int, ways: Ways) -> int:
+    """Steps from a cell to the goal at least, through the pick-up and its service if ``label`` is 0; -1 for no way."""
+    if label == 1:
+        return int(ways.distance[goal, cell])
+    first, second = int(ways.distance[via, cell]), int(ways.distance[goal, ways.goal_cells[via]])
+    return -1 if first < 0 or second < 0 else first + ways.pick_steps + second
+
+
+@kernel_part
+def _successor(
+    label: int, via: int, cell: int, step: int, move: int, now: int, ways: Ways
+) -> tuple[int, int, int, int]:
+    """What a move makes of a state: how it is reached (-1 if it is none), label, cell and step of the next one."""
+    if label == 0 and cell == ways.goal_cells[via]:
+        # Served before anything else; a robot that stands there already, from the next step on.
+        if move > 0:
+            return -1, label, cell, step
+        if step == now:
+            return _SERVED_FROM_START, 1, cell, step + ways.pick_steps + 1
+        return _SERVED, 1, cell, step + ways.pick_steps
+    other = int(ways.moves[cell, move])
+    if move == 0:
+        return 0, label, cell, step + 1
+    if other == cell:
+        return -1, label, cell, step
+    return move, label, other, step + 1 + int(ways.stay[other])
 
 
 @kernel

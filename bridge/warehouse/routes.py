@@ -218,24 +218,33 @@ def _search(
         if least[cell, side] != distance:
             continue  # it was reached at less since
         for way in range(6):
-            # Four moves into the cell, of which a robot that has to turn comes by the side that it faces; two turns.
-            before, faced, cost = cell, side, costs.turn
-            if way < 4:
-                before = sources[cell, way + 1]
-                if before == cell or (sides > 1 and way != side):
-                    continue
-                cost = move_cost(costs.cells, costs.halves, costs.units, before, cell, goal)
-            elif sides == 1:
-                break
-            else:
-                faced = (side + (1 if way == 4 else 3)) % 4
+            before, faced, cost = _predecessor(sources, goal, costs, sides, cell, side, way)
             total = distance + cost
-            if least[before, faced] < 0 or total < least[before, faced]:
+            if cost > 0 and (least[before, faced] < 0 or total < least[before, faced]):
                 least[before, faced] = total
                 states[entered], following[entered] = before * sides + faced, buckets[total % len(buckets)]
                 buckets[total % len(buckets)] = entered
                 entered += 1
                 waiting += 1
+
+
+@kernel_part
+def _predecessor(
+    sources: Int32, goal: int, costs: RouteCosts, sides: int, cell: int, side: int, way: int
+) -> tuple[int, int, int]:
+    """From which cell and side one of six ways leads to a state, and what it costs; 0 if there is none.
+
+    Four of them are the moves into the cell, of which a robot that has to turn comes by the one that it faces; two
+    are turns.
+    """
+    if way < 4:
+        before = int(sources[cell, way + 1])
+        if before == cell or (sides > 1 and way != side):
+            return cell, side, 0
+        return before, side, move_cost(costs.cells, costs.halves, costs.units, before, cell, goal)
+    if sides == 1:
+        return cell, side, 0
+    return cell, (side + (1 if way == 4 else 3)) % 4, costs.turn
 
 
 @kernel
