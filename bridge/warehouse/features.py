@@ -33,7 +33,7 @@ from bridge.warehouse.work.stranding import Stranding, can_run_empty
 from bridge.warehouse.work.timeouts import TIMEOUT_METRICS, Timeouts
 from bridge.warehouse.work.yielding import YIELD_METRICS, Yielding
 
-__all__ = ["feature_metrics", "has_slow_cells", "holds_robots", "make_features"]
+__all__ = ["feature_metrics", "has_pauses", "has_slow_cells", "holds_robots", "make_features"]
 
 
 def feature_metrics(config: WarehouseConfig) -> tuple[MetricSpec, ...]:
@@ -134,3 +134,9 @@ def holds_robots(config: WarehouseConfig, layout: Layout) -> bool:
     random = config.randomisation
     delays = random is not None and random.execution_delays is not None
     return config.tasks.service is not None or delays or config.contact.rule == "stop" or has_slow_cells(config, layout)
+
+
+def has_pauses(config: WarehouseConfig, layout: Layout) -> bool:
+    """Some robot may stand for a reason that ``pauses`` knows of: it turns, is held, or has no charge."""
+    turns = isinstance(config.drive, DifferentialDriveConfig | HeadingGridConfig)
+    return turns or holds_robots(config, layout) or can_run_empty(config)

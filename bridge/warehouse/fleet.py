@@ -121,6 +121,7 @@ class Outcome(NamedTuple):
         rack_contacts: int32, 1 if it touched a rack or wall.
         leaving: bool, left the floor.
         moved_m: float32, distance driven.
+        pause: int8, why it stood, if not for traffic; see ``pauses``.
         served: int32, 0 nothing, 1 fetched a load, 2 delivered one, 3 helped another robot to fetch one.
         task_steps: int32, age of the task that was delivered, since it was assigned.
         flow_steps: int32, the same since it arrived.
@@ -132,6 +133,7 @@ class Outcome(NamedTuple):
     rack_contacts: Int32
     leaving: Bool
     moved_m: Float32
+    pause: NDArray[np.int8]
     served: Int32
     task_steps: Int32
     flow_steps: Int32
@@ -200,7 +202,7 @@ def make_fleet(num_envs: int, num_robots: int) -> Fleet:
 def make_outcome(num_envs: int, num_robots: int) -> Outcome:
     """Nothing has happened yet."""
     dtypes: dict[str, type[np.generic]] = {"lived": np.bool_, "refused": np.bool_, "leaving": np.bool_}
-    dtypes |= {"moved_m": np.float32}
+    dtypes |= {"moved_m": np.float32, "pause": np.int8}
     return Outcome(**{name: np.zeros((num_envs, num_robots), dtypes.get(name, np.int32)) for name in Outcome._fields})
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bridge.jit import lean_kernel
 from bridge.specs import MetricSpec
 from bridge.warehouse.fleet import Fleet, Outcome, TaskPool
+from bridge.warehouse.pauses import DRIVES
 
 __all__ = [
     "METRICS",
@@ -46,7 +47,7 @@ METRICS: Final = (
     MetricSpec("despawns", "robots that left the floor because they would have touched something", False),
     MetricSpec("distance_m", "way driven by all robots in m", None),
     MetricSpec("empty_share", "share of that way driven without a load", False),
-    MetricSpec("stops", "times that a robot with a task came to a stand", False),
+    MetricSpec("stops", "times that a robot with a task that was driving began to wait", False),
     MetricSpec(
         "task_time_s",
         "mean time from the assignment of a task to its delivery in s; tasks that still run at the end count with "
@@ -57,7 +58,7 @@ METRICS: Final = (
     MetricSpec("flow_time_p95_s", "95th percentile of the same (nearest rank)", False),
     MetricSpec("flow_time_max_s", "the longest of the same", False),
     MetricSpec("max_task_age_s", "longest time that any task, delivered or not, has been in the system in s", False),
-    MetricSpec("waiting_share", "share of the time with a task in which a robot stood still", False),
+    MetricSpec("waiting_share", "share of the time with a task in which a robot stood although it could drive", False),
     MetricSpec("busy_share", "share of the robots' time on the floor in which they had a task", None),
     MetricSpec("utilisation", "share of the time of all robots, on the floor or not, in which they had a task", None),
     MetricSpec("delivery_gini", "Gini coefficient of the deliveries per robot: 0 equal, towards 1 all by one", None),
@@ -69,9 +70,9 @@ ROBOT_METRICS: Final = (
     MetricSpec("distance_m", "way driven in m", None),
     MetricSpec("loaded_distance_m", "way driven with a load in m", None),
     MetricSpec("busy_s", "time with a task in s", None),
-    MetricSpec("waiting_s", "time with a task in which it stood still in s", False),
+    MetricSpec("waiting_s", "time with a task in which it stood although it could drive in s", False),
     MetricSpec("present_s", "time on the floor in s", None),
-    MetricSpec("stops", "times that it came to a stand with a task", False),
+    MetricSpec("stops", "times that it was driving with a task and began to wait", False),
     MetricSpec("blocked_moves", "steps in which its motion was refused", False),
     MetricSpec("robot_contacts", "contacts with robots", False),
     MetricSpec("rack_contacts", "contacts with racks and walls", False),
@@ -90,7 +91,7 @@ class Tally(NamedTuple):
         distance: (E, N) float64, m.
         loaded_distance: (E, N) float64, m.
         busy: (E, N) int32, steps with a task.
-        waiting: (E, N) int32, steps with a task in which it stood.
+        waiting: (E, N) int32, steps with a task in which it waited: stood although it could drive.
         present: (E, N) int32, steps on the floor.
         stops: (E, N) int32.
         refused: (E, N) int32.
@@ -98,7 +99,7 @@ class Tally(NamedTuple):
         rack_contacts: (E, N) int32.
         despawns: (E, N) int32.
         task_steps: (E, N) int32, ages of the delivered tasks since their assignment.
-        moved: (E, N) bool, the robot moved in the last step.
+        moved: (E, N) bool, the robot moved, turned or was in a slow cell in the last step.
         flow_steps: (E,) int64, ages of the delivered tasks since their arrival.
         longest_flow: (E,) int32, the largest of them.
         flow_bins: (E, B) int32, number of deliveries by that age in bins of ``MetricClock.bin_steps``.
@@ -174,9 +175,10 @@ def add_to_tally(fleet: Fleet, outcome: Outcome, clock: MetricClock, steps: Int3
             lived = outcome.lived[env, robot]
             served, moved_m = outcome.served[env, robot], outcome.moved_m[env, robot] if lived else np.float32(0.0)
             busy = lived & ((served != 0) | ((fleet.pickup[env, robot] >= 0) & (fleet.age[env, robot] > 0)))
-            waits = busy & (moved_m == 0.0)
+            pause = outcome.pause[env, robot]
+            waits = busy & (moved_m == 0.0) & (pause == 0)
             stopped = waits & tally.moved[env, robot]
-            tally.moved[env, robot] = moved_m > 0.0
+            tally.moved[env, robot] = (moved_m > 0.0) | (pause == DRIVES)
             if not (counts & lived):
                 continue
             # A load is taken or handed over at the end of the step.

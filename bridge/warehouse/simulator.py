@@ -19,7 +19,7 @@ from bridge.warehouse.drives.drive_limits import seconds_per_step
 from bridge.warehouse.drives.motion import Motion
 from bridge.warehouse.drives.speed_zones import route_costs
 from bridge.warehouse.feature import Feature, Parts
-from bridge.warehouse.features import holds_robots, make_features
+from bridge.warehouse.features import has_pauses, holds_robots, make_features
 from bridge.warehouse.fleet import make_fleet, make_outcome, make_pool, make_pose, make_traits
 from bridge.warehouse.floor import make_floor
 from bridge.warehouse.jam_watch import JamWatch
@@ -34,6 +34,7 @@ from bridge.warehouse.metrics import (
     metric_values,
     robot_metric_values,
 )
+from bridge.warehouse.pauses import note_pauses
 from bridge.warehouse.random_streams import Purpose, stream_keys
 from bridge.warehouse.reward import make_terms, pay_rewards, start_potentials
 from bridge.warehouse.robots_view import RobotsView
@@ -182,6 +183,7 @@ class WarehouseSimulator(RobotsView):
             *self._hooks("before_motion"),
             partial(np.copyto, outcome.lived, fleet.alive),
             *self._motion.calls,
+            *([bind(note_pauses, fleet, pose, outcome)] if has_pauses(self._config, self._layout) else []),
             bind_drain(fleet, outcome, self._traits, self._stream.loads, self._keys[Purpose.TASK]),
             *self._hooks("before_service"),
             bind(serve, floor, fleet, pose, self._pool, outcome, steps, self._station_radius_m),

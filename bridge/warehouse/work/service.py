@@ -7,11 +7,13 @@ within ``spread`` of it, rounded up to whole steps. Until then it is *held*: it
 stands whatever it is told. The others wait, free to move; the one that
 has been at the station for longest is next, the lower slot among equals.
 
-Every step that a robot has a task counts as one of six things, so that their
+Every step that a robot has a task counts as one of seven things, so that their
 sum is the time from the assignment of a task to its delivery: being served at
-the pick-up or at the delivery; travel, empty or loaded, if it moved; waiting in
-the queue, if it stood while its station served another robot; else waiting for
-traffic.
+the pick-up or at the delivery; travel, empty or loaded, if it moved, turned on
+the spot, came to rest at its station or was crossing a slow cell; being halted, if it could not drive (a delay
+of its execution, a protective stop, an empty battery); waiting in the queue, if it
+stood while its station served another robot or, at its pick-up, lacked a picker;
+else waiting for traffic: it stood although it could drive.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from bridge.warehouse.config import ServiceConfig
 from bridge.warehouse.feature import HELD_SERVED, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
+from bridge.warehouse.pauses import DRIVES, HALTED
 from bridge.warehouse.random_streams import Purpose, uniform
 from bridge.warehouse.work.arrival import has_arrived
 
@@ -44,23 +47,27 @@ Bool = NDArray[np.bool_]
 Int32 = NDArray[np.int32]
 Float64 = NDArray[np.float64]
 
-_SPLIT: Final = ("queue_wait", "empty_travel", "pick", "loaded_travel", "drop", "traffic_wait")
+_SPLIT: Final = ("queue_wait", "empty_travel", "pick", "loaded_travel", "drop", "traffic_wait", "halted")
 _QUEUE_WAIT: Final = 0
 _EMPTY_TRAVEL: Final = 1
 _PICK: Final = 2
 _LOADED_TRAVEL: Final = 3
 _DROP: Final = 4
 _TRAFFIC_WAIT: Final = 5
-_DELIVERIES: Final = 6
+_HALTED: Final = 6
+_DELIVERIES: Final = 7
 
 SERVICE_METRICS: Final = (
     MetricSpec("transport_s", "mean time from the assignment of a delivered task to its delivery in s", False),
-    MetricSpec("queue_wait_s", "part of transport_s: stood while its station served another robot", False),
+    MetricSpec(
+        "queue_wait_s", "part of transport_s: stood while its station served another, or without a picker", False
+    ),
     MetricSpec("empty_travel_s", "part of transport_s: drove without the load", None),
     MetricSpec("pick_s", "part of transport_s: was served at the pick-up", None),
     MetricSpec("loaded_travel_s", "part of transport_s: drove with the load", None),
     MetricSpec("drop_s", "part of transport_s: was served at the delivery", None),
-    MetricSpec("traffic_wait_s", "part of transport_s: stood for any other reason", False),
+    MetricSpec("traffic_wait_s", "part of transport_s: stood although it could drive", False),
+    MetricSpec("halted_s", "part of transport_s: could not drive (delayed, stopped, battery empty)", False),
 )
 
 
@@ -89,8 +96,8 @@ class ServiceState(NamedTuple):
         since: (E, N) int32, step in which it came to its station; -1 if it is not there, or may not be served.
         ready: (E, N) bool, it may be served once it is there; all of them unless somebody else says otherwise.
         server: (E, G) int32, robot that is served at each goal; -1 for nobody.
-        spent: (E, N, 6) int32, steps of the running task by kind.
-        sums: (E, 7) float64, the same of the delivered tasks, and their number.
+        spent: (E, N, 7) int32, steps of the running task by kind.
+        sums: (E, 8) float64, the same of the delivered tasks, and their number.
     """
 
     left: Int32
@@ -190,7 +197,7 @@ def run_stations(
         floor: The floor plan.
         fleet: ``in_service`` and ``held`` are written.
         pose: Where robots are.
-        outcome: Of the motion.
+        outcome: Of the motion; ``pause`` is written for robots that come to rest at their station.
         times: Of :func:`make_service_times`.
         state: Advanced.
         keys: (E,) uint64, stream of the durations.
@@ -235,10 +242,16 @@ def _count_step(fleet: Fleet, outcome: Outcome, state: ServiceState, env: int, r
     loaded = fleet.loaded[env, robot]
     if state.left[env, robot] > 0:
         spent[_DROP if loaded else _PICK] += 1
-    elif outcome.moved_m[env, robot] > 0.0:
+    elif outcome.moved_m[env, robot] > 0.0 or outcome.pause[env, robot] == DRIVES:
         spent[_LOADED_TRAVEL if loaded else _EMPTY_TRAVEL] += 1
-    elif state.server[env, fleet.goal[env, robot]] >= 0:
+    elif outcome.pause[env, robot] == HALTED:
+        spent[_HALTED] += 1
+    elif state.server[env, fleet.goal[env, robot]] >= 0 or not state.ready[env, robot]:
         spent[_QUEUE_WAIT] += 1
+    elif state.since[env, robot] >= 0:
+        # It has come to its free station too fast to be served at once, and has now come to rest.
+        spent[_LOADED_TRAVEL if loaded else _EMPTY_TRAVEL] += 1
+        outcome.pause[env, robot] = DRIVES
     else:
         spent[_TRAFFIC_WAIT] += 1
 

@@ -106,8 +106,8 @@ def test_service_counts_waiting_for_a_busy_station_as_queue_and_any_other_as_tra
         spent = simulator._features[0]._state.spent[0].copy()
     # Front: a step to the station, four of service, then it stays. Behind: a step before the service began, then
     # four in the queue, then it stands although the station is free.
-    assert spent[front].tolist() == [0, 1, 4, 0, 0, 2]
-    assert spent[1 - front].tolist() == [4, 0, 0, 0, 0, 3]
+    assert spent[front].tolist() == [0, 1, 4, 0, 0, 2, 0]
+    assert spent[1 - front].tolist() == [4, 0, 0, 0, 0, 3, 0]
 
 
 def test_service_takes_robots_in_the_order_of_their_arrival(make_warehouse: Any) -> None:
