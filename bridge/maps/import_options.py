@@ -120,6 +120,7 @@ class Imported:
         num_robots: Size of the fleet.
         notes: A sentence per choice that the importer made, for whoever edits the scenario.
         warnings: Sentences on what is loose about the file.
+        vehicle_width_m: Width of the vehicles that the lanes are for; None: the format does not know vehicles.
     """
 
     layout: Layout
@@ -127,6 +128,7 @@ class Imported:
     num_robots: int
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    vehicle_width_m: float | None = None
 
 
 def fleet_size(wanted: int | None, stated: int | None, where: str) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ _LAYOUT_FILE = "layout.map"
 _SCENARIO_FILE = "scenario.yaml"
 _MAX_NAME = 64
 _DEFAULT_RADIUS_M = 0.35
+_LARGEST_SHARE = 0.45
 
 
 class ImportedScenario(NamedTuple):
@@ -68,7 +70,7 @@ def import_layout(
     for path in (scenario_path, layout_path):
         if path.exists() and not overwrite:
             raise ScenarioError(f"{path}: expected no such file yet, got one. Choose another folder, or overwrite it.")
-    imported = read_layout(map_path, options, robots)
+    imported = _with_footprint_warning(read_layout(map_path, options, robots))
     text = _scenario_text(name, map_path.name, imported)
     _check(text, imported.layout, map_path)
     try:
@@ -157,7 +159,7 @@ world: warehouse
 warehouse:
   layout: {{file: {_LAYOUT_FILE}, cell_size_m: {layout.cell_size_m!r}}}
   fleet:
-    - {{role: carrier, count: {robots}{_radius(layout)}}}
+    - {{role: carrier, count: {robots}{_radius(_radius_m(imported))}}}
   tasks: {{open: {robots}}}   # a backlog of one waiting transport per robot
   observation:
     - {{block: self}}
@@ -188,11 +190,26 @@ def _printable(text: str) -> str:
     return re.sub(r"[^\x20-\x7e]", "?", text)
 
 
-def _radius(layout: Layout) -> str:
-    """A footprint that fits into a cell, where the usual one does not."""
-    if layout.cell_size_m > 2 * _DEFAULT_RADIUS_M:
-        return ""
-    return f", radius_m: {0.45 * layout.cell_size_m:.4g}"
+def _with_footprint_warning(imported: Imported) -> Imported:
+    """Say it where robots had to become smaller than anybody said."""
+    radius_m = _radius_m(imported)
+    if imported.vehicle_width_m is not None or radius_m == _DEFAULT_RADIUS_M:
+        return imported
+    sentence = (
+        f"Robots have a radius of {radius_m:g} m instead of {_DEFAULT_RADIUS_M:g} m, to fit into cells of "
+        f"{imported.layout.cell_size_m:g} m."
+    )
+    return replace(imported, warnings=(*imported.warnings, sentence))
+
+
+def _radius_m(imported: Imported) -> float:
+    """A footprint that fits into a cell, with a gap to the next one: that of the vehicle, or the usual one."""
+    width_m = 2 * _DEFAULT_RADIUS_M if imported.vehicle_width_m is None else imported.vehicle_width_m
+    return float(f"{min(width_m / 2, _LARGEST_SHARE * imported.layout.cell_size_m):.4g}")
+
+
+def _radius(radius_m: float) -> str:
+    return "" if radius_m == _DEFAULT_RADIUS_M else f", radius_m: {radius_m:g}"
 
 
 def _episode_steps(layout: Layout) -> int:

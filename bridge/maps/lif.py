@@ -62,7 +62,7 @@ def import_lif(document: Item, options: ImportOptions, robots: int | None) -> Im
     layout, notes = road_layout(graph, options, document.warnings, document.file)
     shown_type = f", vehicle type {vehicle_type!r}" if vehicle_type else ""
     source = f"VDMA LIF {version}, {group.name}{shown_type}"
-    return Imported(layout, source, num_robots, notes, document.warnings.lines())
+    return Imported(layout, source, num_robots, notes, document.warnings.lines(), options.vehicle_m)
 
 
 def _graph(document: Item, group: LifGroup, vehicle_type: str | None, options: ImportOptions) -> RoadGraph:

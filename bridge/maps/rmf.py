@@ -128,7 +128,7 @@ def _imported(
     )
     num_robots = fleet_size(robots, graph.num_robots, document.file)
     layout, notes = road_layout(graph, options, document.warnings, document.file)
-    return Imported(layout, source, num_robots, notes, document.warnings.lines())
+    return Imported(layout, source, num_robots, notes, document.warnings.lines(), options.vehicle_m)
 
 
 def _choose_level(document: Item, wanted: str | None) -> tuple[str, Item]:

@@ -48,12 +48,19 @@ def road_layout(
     if options.cell_size_m is None:
         cell_m, size_note = choose_cell_size(graph, options.vehicle_m, options.lane_m)
     else:
+        if options.cell_size_m < options.vehicle_m:
+            raise LayoutError(
+                f"{where}: cell_size_m: expected at least the width of a vehicle, {options.vehicle_m:g} m, so that "
+                f"vehicles in neighbouring cells do not overlap, got {options.cell_size_m:g}. Raise it, or lower "
+                "vehicle_width_m."
+            )
         cell_m, size_note = options.cell_size_m, f"cells of {options.cell_size_m:g} m: as told."
     roads = rasterise(graph, cell_m, where)
     shared = len(roads.node_cells) - len(np.unique(roads.node_cells))
     if shared:
         warnings.add(
-            f"{shared} nodes share a cell of {cell_m:g} m with another one; a smaller --cell-size-m parts them."
+            f"{shared} of {len(roads.node_cells)} nodes share a cell of {cell_m:g} m with another one; a smaller "
+            "--vehicle-width-m or --cell-size-m parts them."
         )
     stations = _Stations(graph, roads, options, warnings, where)
     notes = [size_note, f"lanes {options.lane_m:g} m wide, for vehicles of {options.vehicle_m:g} m."]
@@ -192,7 +199,7 @@ class _Stations:
         )
         shared = len(self._roads.node_cells) - len(np.unique(self._roads.node_cells))
         if shared and not self._options.derive_stations:
-            advice += f" ({shared} nodes share a cell with another one; a smaller --cell-size-m parts them.)"
+            advice += f" ({shared} nodes share a cell with another one; a smaller --vehicle-width-m parts them.)"
         return LayoutError(
             f"{self._where}: expected at least one pick-up and one delivery on the roads, got "
             f"{len(self._pickups)} and {len(self._deliveries)} ({num_chargers} chargers). {self._hint()}{advice}"

@@ -15,6 +15,7 @@ from bridge.warehouse.layout import Layout, distances_from, distances_to
 __all__ = ["check_warehouse"]
 
 _LISTED = 5
+_ROUNDING = 1e-9
 
 
 def check_warehouse(config: WarehouseConfig, layout: Layout, where: str) -> None:
@@ -33,6 +34,8 @@ def check_warehouse(config: WarehouseConfig, layout: Layout, where: str) -> None
     faults += _load_faults(config)
     if isinstance(config.drive, DifferentialDriveConfig):
         faults += _drive_faults(config, config.drive, layout)
+    else:
+        faults += _grid_footprint_faults(config, layout)
     if faults:
         raise ScenarioError("\n".join(f"{where}.{fault}" for fault in faults))
 
@@ -138,6 +141,17 @@ def _load_faults(config: WarehouseConfig) -> Iterator[str]:
             yield (
                 f"tasks.transports[{index}].load_kg: expected at most the largest payload of the fleet, "
                 f"{strongest:g} kg, got {task.load_kg:g}. Nobody could carry it."
+            )
+
+
+def _grid_footprint_faults(config: WarehouseConfig, layout: Layout) -> Iterator[str]:
+    """Robots in neighbouring cells do not overlap; on a grid all of them are discs."""
+    for index, role in enumerate(config.fleet):
+        if 2 * role.radius_m > layout.cell_size_m * (1.0 + _ROUNDING):
+            yield (
+                f"fleet[{index}].radius_m: expected at most half the cell size {layout.cell_size_m:g} m, so that robots "
+                f"in neighbouring cells do not overlap, got {role.radius_m:g}. Lower it, or raise layout.cell_size_m to "
+                f"at least {2 * role.radius_m:g}."
             )
 
 

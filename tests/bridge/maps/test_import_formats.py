@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from bridge.errors import LayoutError
 from bridge.maps import ImportOptions, StationRules, import_layout, load_layout_file, read_layout
@@ -155,6 +156,33 @@ def test_import_layout_writes_a_scenario_whose_name_yaml_would_take_for_a_number
     assert open_world(scenario).spec.roles[0].num_slots == 2
 
 
+def test_import_layout_refuses_cells_in_which_the_vehicles_of_a_road_overlap(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(NAV_GRAPH)
+    message = (
+        r"a\.yaml: cell_size_m: expected at least the width of a vehicle, 0\.7 m, .*, got 0\.3\. Raise it, or lower"
+    )
+    with pytest.raises(LayoutError, match=message):
+        read_layout(tmp_path / "a.yaml", ImportOptions(cell_size_m=0.3), 1)
+
+
+def test_import_layout_gives_robots_the_width_of_the_vehicle_or_what_fits_into_a_cell(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(NAV_GRAPH)
+    (tmp_path / "a.map").write_text(MAP)
+
+    def radius_m(name: str, **options: Any) -> tuple[float, tuple[str, ...]]:
+        imported = import_layout(
+            tmp_path / name, out_folder=tmp_path / "out", robots=2, options=ImportOptions(**options), overwrite=True
+        )
+        fleet = yaml.safe_load(imported.path.read_text())["warehouse"]["fleet"]
+        return fleet[0].get("radius_m", 0.35), imported.warnings
+
+    assert radius_m("a.yaml") == (0.35, ())
+    assert radius_m("a.yaml", vehicle_width_m=1.2) == (0.6, ())
+    assert radius_m("a.yaml", cell_size_m=0.2, vehicle_width_m=0.2) == (0.09, ())
+    sentence = "Robots have a radius of 0.135 m instead of 0.35 m, to fit into cells of 0.3 m."
+    assert radius_m("a.map", cell_size_m=0.3) == (0.135, (sentence,))
+
+
 def test_import_layout_writes_warnings_and_notes_into_the_header(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(NAV_GRAPH.replace("[9, 0,", '["9", 0,'))
     imported = import_layout(tmp_path / "a.yaml", out_folder=tmp_path / "out", robots=1)
@@ -205,7 +233,7 @@ def test_import_layout_says_why_a_layout_cannot_be_simulated_and_writes_nothing(
         ("lorr/random.domain/maps/random-64-64-10.map", 100, {}),
         ("lif/lif1_10_2_bidirectional-edge.json", 2, {}),
         ("lif/lif1_10_7_station-with-two-nodes.json", 3, {}),
-        ("lif/lif1_10_7_station-with-two-nodes.json", 3, {"cell_size_m": 0.2}),
+        ("lif/lif1_10_7_station-with-two-nodes.json", 3, {"cell_size_m": 0.2, "vehicle_width_m": 0.2}),
         ("lif/lif1_10_13_battery-charging-station.json", 1, {}),
         ("rmf/office.building.yaml", None, {}),
         ("rmf/office.building.yaml", 8, {"vehicle_width_m": 0.4, "lane_width_m": 1.5, "two_way": True}),

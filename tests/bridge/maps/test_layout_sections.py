@@ -98,7 +98,7 @@ def test_write_layout_file_rounds_speed_limits_down_when_there_are_more_than_let
         ("b=1.2", "b=nan", r"line 10: expected letters with speeds .*got 'b=nan'"),
         ("b=1.2", "a=1.2", r"line 10: expected letters .* each once, got 'a=1.2'"),
         ("abb\n", "abb\nexits\n", r"a\.map: line 13: expected the end of the file, got 'exits'"),
-        ("exits\n460\n3af\n", "exit\n460\n3af\n", r"a\.map: line 7: expected 2 rows as line 2 says, got 8"),
+        ("exits\n460\n3af\n", "exit\n460\n3af\n", r"a\.map: line 7: expected 2 rows as the header says, got 8"),
     ],
 )
 def test_parse_movingai_names_the_line_of_a_wrong_section(old: str, new: str, message: str) -> None:

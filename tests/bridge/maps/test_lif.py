@@ -479,5 +479,5 @@ def test_import_lif_reads_the_examples_of_the_standard(
 
 def test_import_lif_parts_the_two_nodes_of_an_example_when_the_cells_are_small(public_maps: Path) -> None:
     path = public_maps / "lif" / "lif1_10_7_station-with-two-nodes.json"
-    layout = read_layout(path, ImportOptions(cell_size_m=0.2), 1).layout
+    layout = read_layout(path, ImportOptions(cell_size_m=0.2, vehicle_width_m=0.2), 1).layout
     assert (len(layout.pickups), len(layout.deliveries)) == (1, 1)

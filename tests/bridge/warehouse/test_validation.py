@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bridge.errors import ScenarioError
-from bridge.warehouse.config import DifferentialDriveConfig, RoleConfig
+from bridge.warehouse.config import DifferentialDriveConfig, GridConfig, HeadingGridConfig, RoleConfig
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.validation import check_warehouse
 
@@ -97,6 +97,17 @@ def test_check_warehouse_finds_footprints_that_do_not_fit(make_warehouse: Any) -
     (fault,) = _faults(make_warehouse, GOOD, fleet=fleet, drive=drive)
     assert "fleet[1].radius_m: expected less than half the cell size 1 m" in fault
     assert "got 0.5." in fault
+
+
+@pytest.mark.parametrize("drive", [GridConfig(), HeadingGridConfig()])
+def test_check_warehouse_finds_discs_that_overlap_in_neighbouring_cells(make_warehouse: Any, drive: Any) -> None:
+    fleet = (RoleConfig(role="carrier", count=1, radius_m=0.35), RoleConfig(role="wide", count=1, radius_m=0.6))
+    check_warehouse(*make_warehouse(GOOD, fleet=fleet, drive=drive, cell_size_m=1.2), "w")
+    (fault,) = _faults(make_warehouse, GOOD, fleet=fleet, drive=drive)
+    assert fault == (
+        "dock.yaml: warehouse.fleet[1].radius_m: expected at most half the cell size 1 m, so that robots in "
+        "neighbouring cells do not overlap, got 0.6. Lower it, or raise layout.cell_size_m to at least 1.2."
+    )
 
 
 def test_check_warehouse_finds_robots_that_could_jump_over_each_other(make_warehouse: Any) -> None:
