@@ -149,9 +149,9 @@ def _grid_footprint_faults(config: WarehouseConfig, layout: Layout) -> Iterator[
     for index, role in enumerate(config.fleet):
         if 2 * role.radius_m > layout.cell_size_m * (1.0 + _ROUNDING):
             yield (
-                f"fleet[{index}].radius_m: expected at most half the cell size {layout.cell_size_m:g} m, so that robots "
-                f"in neighbouring cells do not overlap, got {role.radius_m:g}. Lower it, or raise layout.cell_size_m to "
-                f"at least {2 * role.radius_m:g}."
+                f"fleet[{index}].radius_m: expected at most half the cell size {layout.cell_size_m:g} m, so that "
+                f"robots in neighbouring cells do not overlap, got {role.radius_m:g}. Lower it, or raise "
+                f"layout.cell_size_m to at least {2 * role.radius_m:g}."
             )
 
 
