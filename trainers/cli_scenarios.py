@@ -20,7 +20,9 @@ from bridge.scenario import Scenario, load_scenario, scenario_json_schema, shipp
 from bridge.scenario_listening import listen_on
 from bridge.specs import RoleSpec, WorldSpec
 from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.layout import Layout
 from bridge.warehouse.layout_variation import LayoutVariant
+from bridge.warehouse.traffic_plan import draw_borders, draw_speed_limits, special_borders, speed_zones
 from trainers.config import train_config
 from trainers.scenario_config import training_scenarios
 
@@ -67,14 +69,7 @@ def show(
             )
         layout = variants[variant].layout
     if layout is not None:
-        console.print(
-            f"\nlayout: {layout.height} x {layout.width} cells of {layout.cell_size_m} m, {layout.num_free} free, "
-            f"{len(layout.pickups)} pick-ups (S), {len(layout.deliveries)} deliveries (E), "
-            f"{len(layout.parking)} parking places (P), {len(layout.chargers)} chargers (C)",
-            highlight=False,
-        )
-        for row in layout.to_drawing():
-            console.print(f"  {row}", highlight=False, markup=False, soft_wrap=True)
+        _show_layout(console, layout)
     for number, varied in enumerate(variants):
         console.print(
             f"variant {number}: racks missing: {varied.num_missing}, moved: {varied.num_moved}, "
@@ -82,6 +77,35 @@ def show(
             highlight=False,
         )
     _show_spec(console, world.spec, getattr(world, "config", None))
+
+
+def _show_layout(console: Console, layout: Layout) -> None:
+    console.print(
+        f"\nlayout: {layout.height} x {layout.width} cells of {layout.cell_size_m} m, {layout.num_free} free, "
+        f"{len(layout.pickups)} pick-ups (S), {len(layout.deliveries)} deliveries (E), "
+        f"{len(layout.parking)} parking places (P), {len(layout.chargers)} chargers (C)",
+        highlight=False,
+    )
+    _show_drawing(console, layout.to_drawing())
+    borders = special_borders(layout)
+    if len(borders.one_way) or len(borders.closed):
+        console.print(
+            f"borders of cells: {len(borders.one_way)} one way (> < v ^), {len(borders.closed)} closed (| -)",
+            highlight=False,
+        )
+        _show_drawing(console, draw_borders(layout, borders))
+    if zones := speed_zones(layout):
+        drawing, letters = draw_speed_limits(layout, zones)
+        legend = "; ".join(
+            f"{letter} {' and '.join(f'{limit:g}' for limit in limits)} m/s" for letter, limits in letters.items()
+        )
+        console.print(f"speed limits: {legend}", highlight=False)
+        _show_drawing(console, drawing)
+
+
+def _show_drawing(console: Console, rows: Sequence[str]) -> None:
+    for row in rows:
+        console.print(f"  {row}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _show_spec(console: Console, spec: WorldSpec, config: object) -> None:

@@ -30,11 +30,12 @@ _POSITION_RESOLUTION_M: Final = 0.005
 _HEADING_LEVELS: Final = 1024
 _CHARGE_LEVELS: Final = 1000
 _LIDAR_LEVELS: Final = 200
+_LIMIT_RESOLUTION_MPS: Final = 0.001
 
 _PAGE: Final = files("bridge.replay").joinpath("page")
 # In the order in which they are joined; each defines names that later ones use.
 _SCRIPTS: Final = (
-    "data.js", "camera.js", "routes.js", "floor.js", "shapes.js", "fleet.js",
+    "data.js", "traffic.js", "camera.js", "routes.js", "floor.js", "shapes.js", "fleet.js",
     "timeline.js", "charts.js", "inspector.js", "legend.js", "player.js", "app.js",
 )  # fmt: skip
 
@@ -102,6 +103,7 @@ def _header(recording: Recording) -> dict[str, Any]:
         "heading_levels": _HEADING_LEVELS,
         "charge_levels": _CHARGE_LEVELS,
         "missing": MISSING,
+        "limit_resolution_mps": None if layout.speed_limit_mps is None else _LIMIT_RESOLUTION_MPS,
         "lidar": None
         if lidar is None
         else {
@@ -158,6 +160,9 @@ def _arrays(recording: Recording) -> dict[str, NDArray[Any]]:
         "event_end": events.end,
         "event_robots": events.robots,
     }
+    if layout.speed_limit_mps is not None:
+        limits = np.where(layout.blocked.ravel(), np.nan, layout.speed_limit_mps)
+        arrays["limit"] = quantise(limits, _LIMIT_RESOLUTION_MPS)
     if lidar is not None:
         arrays["lidar"] = quantise(lidar.values, 1.0 / _LIDAR_LEVELS)
     for number, field in enumerate(recording.fields):

@@ -17,6 +17,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from bridge.errors import SpecMismatchError
 from bridge.warehouse.layout import Layout
+from bridge.warehouse.render_traffic import draw_special_borders, draw_zone_limits, draw_zones
 from bridge.warehouse.view import WarehouseView
 
 __all__ = ["render_floor", "render_rgb", "write_gif"]
@@ -61,7 +62,9 @@ def render_rgb(simulator: WarehouseView, env_index: int = 0, cell_px: int | None
     Racks are dark; pick-ups green, deliveries orange, parking places grey, chargers yellow.
     Robots have the colour of their role and the number of their slot in it; a yellow box is a
     load, a thin line leads to the target, a bar shows the heading of a robot that drives.
-    Rectangular footprints are drawn as such, turned by the heading.
+    Rectangular footprints are drawn as such, turned by the heading. Speed zones are hatched, with
+    the limit in m/s in their first cell; a triangle shows the way across a border of cells that is
+    open one way, a line one that is closed.
 
     Args:
         simulator: The running warehouse.
@@ -139,6 +142,7 @@ def _floor_picture(layout: Layout, cell_px: int) -> Image.Image:
     cell = cell_px * _OVERSAMPLING
     picture = Image.new("RGB", (layout.width * cell, layout.height * cell), _FLOOR)
     draw = ImageDraw.Draw(picture)
+    draw_zones(draw, layout, cell)
     if cell_px >= 8:
         for column in range(1, layout.width):
             draw.line([(column * cell, 0), (column * cell, picture.height)], _LINES)
@@ -159,6 +163,8 @@ def _floor_picture(layout: Layout, cell_px: int) -> Image.Image:
             if cell_px >= _MIN_LABEL_PX:
                 middle = ((column + 0.5) * cell, (row + 0.5) * cell)
                 draw.text(middle, letter, _mixed(colour, _INK, 0.7), _font(cell * 2 // 5), anchor="mm")
+    draw_special_borders(draw, layout, cell, cell_px)
+    draw_zone_limits(draw, layout, cell, cell_px, _font(cell * 3 // 10))
     return picture
 
 
@@ -268,7 +274,8 @@ def _caption(simulator: WarehouseView, env: int) -> str:
     step_s = drive.step_s * (drive.decision_steps if drive.kind == "differential" else 1)
     alive = simulator.alive[env]
     loaded = int((alive & simulator.loaded[env]).sum())
-    return f"{int(simulator.steps[env]) * step_s:.0f} s   {int(alive.sum())} robots, {loaded} loaded"
+    caption = f"{int(simulator.steps[env]) * step_s:.0f} s   {int(alive.sum())} robots, {loaded} loaded"
+    return caption if simulator.layout.speed_limit_mps is None else f"{caption}   hatched: limit in m/s"
 
 
 def _with_caption(picture: Image.Image, caption: str) -> Image.Image:

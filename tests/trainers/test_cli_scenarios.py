@@ -39,3 +39,22 @@ def test_show_tells_the_footprints_of_robots(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.exception
     assert "role forklift: 2 robots, footprint: rectangle, 0.8 m long, 0.5 m wide" in result.output
     assert "role carrier: 1 robots, footprint: disc of radius 0.35 m" in result.output
+
+
+def test_show_draws_one_way_cells_and_speed_zones(tmp_path: Path) -> None:
+    (tmp_path / "ring.map").write_text("type octile\nheight 1\nwidth 4\nmap\nSP.E\nexits\naaa8\n")
+    file = tmp_path / "ring.yaml"
+    zone = "{first: [0, 2], last: [0, 3], limit_mps: 0.25}"
+    file.write_text(
+        "schema: 1\nworld: warehouse\nwarehouse:\n"
+        f"  layout: {{file: ring.map, speed_zones: [{zone}]}}\n  fleet: [{{role: carrier, count: 1}}]\n"
+    )
+    result = CliRunner().invoke(app, ["show", str(file)])
+    assert result.exit_code == 0, result.exception
+    assert "one way" not in result.output
+    assert "speed limits: a 0.25 m/s\n  ..aa\n" in result.output
+    # Validation would refuse a lane that nobody can come back on: a ring.
+    (tmp_path / "ring.map").write_text("type octile\nheight 2\nwidth 4\nmap\nSP.E\n....\nexits\n2224\n1888\n")
+    result = CliRunner().invoke(app, ["show", str(file)])
+    assert result.exit_code == 0, result.exception
+    assert "borders of cells: 8 one way (> < v ^), 2 closed (| -)\n  S>P>.>E\n  ^ - - v\n  .<.<.<.\n" in result.output

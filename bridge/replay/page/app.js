@@ -170,6 +170,7 @@ class App {
 const THEME_KEYS = [
   'page', 'panel', 'edge', 'ink', 'muted', 'accent', 'outside', 'floor', 'grid', 'rack', 'rack-edge', 'pickup', 'delivery',
   'parking', 'charger', 'station-ink', 'load', 'load-ink', 'halo', 'outline', 'alarm', 'route', 'beam', 'chart', 'chart-fill', 'refused',
+  'zone', 'zone-edge', 'zone-ink',
 ];
 
 /** Wire up mouse, touch, buttons and keys. */

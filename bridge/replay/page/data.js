@@ -66,6 +66,7 @@ class Replay {
     for (const [key, letter, label] of STATIONS) {
       for (const cell of this.arrays[key]) this.stations.set(cell, { letter, label, key });
     }
+    this.traffic = new Traffic(this);
     this.indexEvents();
     this.sumUp();
   }

@@ -3,6 +3,8 @@
 const BITMAP_BELOW_PX = 4; // smaller cells come from a picture with one pixel per cell
 const GRID_FROM_PX = 10;
 const LETTER_FROM_PX = 13;
+const ARROW_FROM_PX = 8;
+const LIMIT_FROM_PX = 20;
 
 class FloorLayer {
   constructor(canvas, replay, camera) {
@@ -41,9 +43,12 @@ class FloorLayer {
     } else {
       c.fillStyle = theme.floor;
       c.fillRect(this.edgeX(0), this.edgeY(0), this.edgeX(width) - this.edgeX(0), this.edgeY(height) - this.edgeY(0));
+      this.drawZones(c, theme, seen, ratio);
       if (pitch / ratio >= GRID_FROM_PX) this.drawGrid(c, theme, seen);
       this.drawStations(c, theme, seen, pitch, ratio);
       this.drawRacks(c, theme, seen, ratio);
+      this.drawBorders(c, theme, pitch, ratio);
+      if (pitch / ratio >= LIMIT_FROM_PX) this.drawLimits(c, theme, pitch, ratio);
     }
     c.strokeStyle = theme['rack-edge'];
     c.lineWidth = Math.max(2 * ratio, 1);
@@ -121,6 +126,62 @@ class FloorLayer {
     }
   }
 
+  /** Hatch the cells that have a speed limit. */
+  drawZones(c, theme, seen, ratio) {
+    const { traffic } = this.replay;
+    if (!traffic.zones.length) return;
+    const { width } = this.replay.header;
+    c.fillStyle = theme.zone;
+    c.strokeStyle = theme['zone-edge'];
+    c.lineWidth = Math.max(ratio, 1);
+    c.beginPath();
+    for (let row = seen.top; row < seen.bottom; row++) {
+      for (let column = seen.left; column < seen.right; column++) {
+        if (traffic.limit(row * width + column) === null) continue;
+        const [left, top, right, bottom] = [this.edgeX(column), this.edgeY(row), this.edgeX(column + 1), this.edgeY(row + 1)];
+        c.fillRect(left, top, right - left, bottom - top);
+        addHatch(c, left, top, right, bottom);
+      }
+    }
+    c.stroke();
+  }
+
+  drawLimits(c, theme, pitch, ratio) {
+    const { width } = this.replay.header;
+    c.fillStyle = theme['zone-ink'];
+    c.font = `600 ${Math.min(pitch * 0.3, 16 * ratio)}px system-ui, sans-serif`;
+    c.textAlign = 'left';
+    c.textBaseline = 'top';
+    for (const { first, text } of this.replay.traffic.zones) {
+      c.fillText(text, this.edgeX(first % width) + pitch / 16, this.edgeY(Math.floor(first / width)) + pitch / 16);
+    }
+  }
+
+  /** A triangle in the way of every border that is open one way, a line along every closed one. */
+  drawBorders(c, theme, pitch, ratio) {
+    const { traffic, header: { width } } = this.replay;
+    c.strokeStyle = c.fillStyle = theme.ink;
+    c.lineWidth = Math.max(pitch / 14, ratio);
+    c.beginPath();
+    for (const [first, second] of traffic.closed) {
+      const [column, row] = [second % width, Math.floor(second / width)];
+      c.moveTo(this.edgeX(column), this.edgeY(row));
+      if (second === first + 1) c.lineTo(this.edgeX(column), this.edgeY(row + 1));
+      else c.lineTo(this.edgeX(column + 1), this.edgeY(row));
+    }
+    c.stroke();
+    if (pitch / ratio < ARROW_FROM_PX) return;
+    c.beginPath();
+    for (const [first, second] of traffic.oneWay) {
+      const dx = second % width - first % width;
+      const dy = Math.floor(second / width) - Math.floor(first / width);
+      const x = this.edgeX(first % width) + pitch * (1 + dx) / 2;
+      const y = this.edgeY(Math.floor(first / width)) + pitch * (1 + dy) / 2;
+      addArrow(c, x, y, dx, dy, Math.min(pitch * 0.13, 9 * ratio));
+    }
+    c.fill();
+  }
+
   bitmap(theme) {
     if (this.picture && this.picture.theme === theme.name) return this.picture;
     const { width, height } = this.replay.header;
@@ -133,7 +194,10 @@ class FloorLayer {
     const pixels = new Uint32Array(image.data.buffer);
     const rack = littleEndian(theme.rack);
     const floor = littleEndian(theme.floor);
-    this.replay.arrays.blocked.forEach((blocked, cell) => { pixels[cell] = blocked ? rack : floor; });
+    const zone = littleEndian(theme.zone);
+    this.replay.arrays.blocked.forEach((blocked, cell) => {
+      pixels[cell] = blocked ? rack : this.replay.traffic.limit(cell) === null ? floor : zone;
+    });
     for (const [cell, station] of this.replay.stations) pixels[cell] = littleEndian(theme[STATION_COLOURS[station.key]]);
     c.putImageData(image, 0, 0);
     this.picture = picture;

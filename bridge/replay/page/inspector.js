@@ -78,6 +78,10 @@ class Inspector {
       const degrees = Math.round(replay.heading(t, robot) * 180 / Math.PI) % 360;
       this.row('heading', 'Heading').textContent = alive ? `${degrees}\u00b0` : '-';
     }
+    if (replay.traffic.zones.length) {
+      const limit = replay.traffic.limit(replay.cellAt(replay.x(t, robot), replay.y(t, robot)));
+      this.row('limit', 'Speed limit').textContent = !alive ? '-' : limit === null ? 'none' : `${Number(limit.toPrecision(3))} m/s`;
+    }
     this.showCharge(replay.charge(t, robot), alive);
     this.row('blocked', 'Last move').textContent = !alive ? '-' : flags & FLAG.refused ? 'blocked' : 'not blocked';
     this.showFields(t);

@@ -27,6 +27,24 @@ function buildLegend(replay, parent, theme, ratio) {
   }]);
   if (replay.header.lidar) entries.push(['lidar hit', (c) => square(c, theme.beam, 3)]);
   entries.push(['rack or wall', (c) => square(c, theme.rack, 9)]);
+  const { traffic } = replay;
+  if (traffic.zones.length) entries.push(['speed limit in m/s', (c) => {
+    square(c, theme.zone, 9);
+    c.strokeStyle = theme['zone-edge'];
+    c.beginPath();
+    addHatch(c, middle - 9, middle - 9, middle + 9, middle + 9);
+    c.stroke();
+  }]);
+  if (traffic.oneWay.length) entries.push(['one way', (c) => {
+    c.fillStyle = theme.ink;
+    c.beginPath();
+    addArrow(c, middle, middle, 1, 0, 5);
+    c.fill();
+  }]);
+  if (traffic.closed.length) entries.push(['closed border', (c) => {
+    c.fillStyle = theme.ink;
+    c.fillRect(middle - 9, middle - 1.5, 18, 3);
+  }]);
   for (const [key, letter, label] of STATIONS) {
     if (!replay.arrays[key].length) continue;
     entries.push([key === 'pickups' || key === 'deliveries' ? `${label} station` : label, (c) => {

@@ -348,6 +348,41 @@ def test_page_shows_the_heading_of_robots_that_turn_in_quarters(page: Any, recor
         assert dark == [True, False, False, False]
 
 
+def test_page_draws_one_way_borders_closed_ones_and_speed_zones(page: Any, record: Record, tmp_path: Path) -> None:
+    _, recording = record("warehouse_small", "pibt", 50)
+    layout, config = recording.layout, recording.config
+    limits = np.full(layout.blocked.shape, np.nan, np.float32)
+    row, column = 0, 9
+    assert not layout.blocked[:2, 9:11].any()
+    limits[row, :] = 0.25
+    open_moves = recording.open_moves.reshape(layout.blocked.shape).copy()
+    open_moves[row, column + 1] &= 0b0111
+    open_moves[row, column] &= 0b1011
+    open_moves[row + 1, column] &= 0b1110
+    path = tmp_path / "traffic.html"
+    layout = dataclasses.replace(layout, speed_limit_mps=limits.ravel())
+    write_replay(dataclasses.replace(recording, layout=layout, config=config, open_moves=open_moves.ravel()), path)
+    page.open(path, f"paused&theme=light&zoom=60&x={column + 1}&y={layout.height - row - 1}&robot=0")
+    cell = int(row * layout.width + column)
+    assert page.run("[agvReplay.replay.traffic.oneWay, agvReplay.replay.traffic.closed]") == [
+        [[cell, cell + 1]],
+        [[cell, cell + layout.width]],
+    ]
+    free = np.flatnonzero(~layout.blocked[row]) + row * layout.width
+    assert page.run(f"{free.tolist()}.map((cell) => agvReplay.replay.traffic.limit(cell))") == [0.25] * len(free)
+    place = np.array([column + 1.0, layout.height - row - 0.5])
+    picture = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+    x, y = on_screen(page, *place)
+    assert tuple(picture[y, x]) == (0x1F, 0x25, 0x30)  # the triangle
+    x, y = on_screen(page, place[0] - 0.5, place[1] - 0.5)
+    assert tuple(picture[y, x]) == (0x1F, 0x25, 0x30)  # the line
+    x, y = on_screen(page, 2.5, place[1] + 0.3)
+    assert (0xD9, 0xE9, 0xF3) in {tuple(colour) for colour in picture[y - 3 : y + 4, x].tolist()}
+    assert all(word in page.text("legend-items") for word in ("speed limit in m/s", "one way", "closed border"))
+    on_limit = recording.positions_m[0, 0, 1] // 1 == layout.height - row - 1
+    assert page.text("robot-limit") == ("0.25 m/s" if on_limit else "none")
+
+
 def test_page_is_never_empty_when_its_size_changes(page: Any, record: Record) -> None:
     path, _ = record("warehouse_small", "pibt", 50)
     page.open(path, "paused&theme=light")
