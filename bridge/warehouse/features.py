@@ -29,7 +29,7 @@ from bridge.warehouse.work.errands import Errands
 from bridge.warehouse.work.loads import LOAD_METRICS, LoadCounter
 from bridge.warehouse.work.meeting import MEETING_METRICS, Meeting
 from bridge.warehouse.work.service import SERVICE_METRICS, Service
-from bridge.warehouse.work.stranding import Stranding, can_run_empty
+from bridge.warehouse.work.stranding import BATTERY_METRICS, Stranding, can_run_empty, looks_at_batteries
 from bridge.warehouse.work.timeouts import TIMEOUT_METRICS, Timeouts
 from bridge.warehouse.work.yielding import YIELD_METRICS, Yielding
 
@@ -53,6 +53,8 @@ def feature_metrics(config: WarehouseConfig) -> tuple[MetricSpec, ...]:
         metrics += STOP_METRICS
     if config.contact.near_miss_m is not None:
         metrics += NEAR_MISS_METRICS
+    if looks_at_batteries(config):
+        metrics += BATTERY_METRICS
     if config.charges:
         metrics += CHARGING_METRICS
     return metrics
@@ -83,7 +85,7 @@ def make_features(parts: Parts) -> tuple[Feature, ...]:
         features.append(NearMisses(parts, contact.near_miss_m))
     if has_slow_cells(parts.config, parts.layout):
         features.append(SpeedZones(parts))
-    if can_run_empty(parts.config):
+    if looks_at_batteries(parts.config):
         # Before the chargers: who is stranded gets none.
         features.append(Stranding(parts))
     if parts.config.charges:

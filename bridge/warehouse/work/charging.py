@@ -52,14 +52,12 @@ Float64 = NDArray[np.float64]
 
 CHARGING_METRICS: Final = (
     MetricSpec("energy_per_delivery_wh", "energy drawn by all robots over loads delivered, in Wh", False),
-    MetricSpec("min_charge", "smallest charge of any robot on the floor", True),
     MetricSpec("charging_share", "share of the robots' time on the floor in which they charged", None),
     MetricSpec(
         "charger_wait_share",
         "share of the robots' time in which they needed a charger, could drive, and none was free",
         False,
     ),
-    MetricSpec("stranded", "robots whose battery became empty", False),
 )
 
 _ENERGY: Final = 0
@@ -67,9 +65,7 @@ _DELIVERIES: Final = 1
 _CHARGING: Final = 2
 _WAITING: Final = 3
 _ALIVE: Final = 4
-_STRANDED: Final = 5
-_MIN_CHARGE: Final = 6
-_SIZE: Final = 7
+_SIZE: Final = 5
 
 
 class ChargeRules(NamedTuple):
@@ -173,15 +169,13 @@ class Charging(Feature):
     def clear_figures(self, envs: Bool) -> None:
         """See :class:`Feature`."""
         self._state.sums[envs] = 0.0
-        self._state.sums[envs, _MIN_CHARGE] = 1.0
 
     def figures(self, envs: Bool) -> Float64:
         """See :class:`Feature`; in the order of ``CHARGING_METRICS``."""
         # (E, sums) -> one (E,) array per sum
-        energy, deliveries, charging, waiting, alive, stranded, lowest = self._state.sums[envs].T
+        energy, deliveries, charging, waiting, alive = self._state.sums[envs].T
         time = np.maximum(alive, 1.0)
-        columns = [energy / np.maximum(deliveries, 1.0), lowest, charging / time, waiting / time, stranded]
-        return np.stack(columns, axis=1)
+        return np.stack([energy / np.maximum(deliveries, 1.0), charging / time, waiting / time], axis=1)
 
 
 @lean_kernel
@@ -256,16 +250,12 @@ def _count(
     fleet: Fleet, outcome: Outcome, rules: ChargeRules, state: ChargeState, env: int, robot: int, drained: float
 ) -> None:
     sums = state.sums[env]
-    charge = fleet.charge[env, robot]
-    if charge <= 0.0 and not state.empty[env, robot]:
-        sums[_STRANDED] += 1.0
     if not state.empty[env, robot]:
         sums[_ENERGY] += drained * rules.energy_wh[robot]
-    state.empty[env, robot] = charge <= 0.0
+    state.empty[env, robot] = fleet.charge[env, robot] <= 0.0
     sums[_DELIVERIES] += outcome.served[env, robot] == 2
     sums[_WAITING] += fleet.off_duty[env, robot] & OFF_CHARGING != 0 and state.charger[env, robot] < 0
     sums[_ALIVE] += 1.0
-    sums[_MIN_CHARGE] = min(sums[_MIN_CHARGE], charge)
 
 
 @lean_kernel

@@ -200,7 +200,7 @@ def test_time_factor_drains_and_charges_faster_and_leaves_the_energy_alone(make_
         runs[name] = simulator
     gained = {name: float(run.charge[0, 0]) - 0.5 for name, run in runs.items()}
     assert gained["fast"] == pytest.approx(100 * gained["slow"], rel=0.01)
-    sums = [run._features[0]._state.sums[0, 0] for run in runs.values()]
+    sums = [run._features[-1]._state.sums[0, 0] for run in runs.values()]
     assert sums[0] == pytest.approx(sums[1])
 
 

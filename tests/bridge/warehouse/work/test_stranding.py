@@ -152,6 +152,24 @@ def test_can_run_empty_is_the_worst_sum_of_drains(make_warehouse: Any) -> None:
     assert not answer(500)
 
 
+def test_robots_that_run_empty_are_counted_without_chargers_too(make_warehouse: Any) -> None:
+    batteries = (_battery(0.55, 0.1), _battery(0.95, 0.1), _battery(0.0), _battery(1.0, 0.01))
+    simulator = _simulator(make_warehouse, *batteries, episode_steps=8)
+    for _ in range(8):
+        _stand(simulator)
+    figures = dict(zip(simulator.spec.metric_names, simulator.arrays.metrics[0].tolist(), strict=True))
+    assert (figures["stranded"], figures["min_charge"]) == (2.0, 0.0)
+    assert "charging_share" not in figures
+    lasting = _simulator(make_warehouse, _battery(0.55, 0.05), _battery(0.0, 0.1), episode_steps=8)
+    lasting._fleet.charge[0, 1] = 0.9
+    for _ in range(8):
+        _stand(lasting)
+    figures = dict(zip(lasting.spec.metric_names, lasting.arrays.metrics[0].tolist(), strict=True))
+    assert figures["stranded"] == 0.0
+    assert figures["min_charge"] == pytest.approx(0.9 - 8 * 0.1, abs=1e-6)
+
+
 def test_a_scenario_whose_batteries_last_does_not_look_for_stranded_robots(make_warehouse: Any) -> None:
     simulator = _simulator(make_warehouse, BatteryConfig(), episode_steps=500)
     assert simulator._features == ()
+    assert "stranded" not in simulator.spec.metric_names
