@@ -113,6 +113,25 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "slow aisles": {"slow": ((2, 4, 7, 7, 0.4),)},
     "slow stations": {"slow": ((2, 0, 6, 1, 0.3), (4, 11, 6, 11, 0.5))},
     "slow services": {"slow": ((2, 0, 6, 1, 0.2),), "tasks": {"service": {"pick_s": 2.0, "drop_s": 3.0}}},
+    "slow and delayed": {
+        "slow": ((2, 4, 7, 7, 0.4), (2, 0, 6, 1, 0.3)),
+        "randomisation": {
+            "execution_delays": {"probability": 0.05, "min_steps": 2, "max_steps": 12},
+            "min_fleet_share": 0.5,
+        },
+        "tasks": {"errands": 2, "service": {"pick_s": 2.0, "drop_s": 3.0, "spread": 0.5}},
+        "metrics": {"warm_up_s": 20.0},
+    },
+    "slow and despawning": {
+        "slow": ((2, 4, 7, 7, 0.4), (2, 0, 6, 1, 0.3)),
+        "randomisation": {"execution_delays": {"probability": 0.05, "min_steps": 2, "max_steps": 12}},
+        "contact": {"rule": "despawn", "respawn_after_s": 0.0},
+    },
+    "slow and relocated": {
+        "slow": ((2, 4, 7, 7, 0.4), (2, 0, 6, 1, 0.3)),
+        "randomisation": {"execution_delays": {"probability": 0.05, "min_steps": 2, "max_steps": 12}},
+        "deadlock": {"resolve": "relocate", "cycle_s": 4.0, "no_progress_s": 8.0},
+    },
     "listed": {
         "tasks": {
             "arrival": "list",
@@ -142,7 +161,7 @@ def test_efficiency_is_at_most_one_with_every_kind_of_work(variant: str, drive: 
     config, layout = _warehouse(HALL, 1, section)
     alone = _efficiency(config, layout, num_envs=8)
     assert alone <= 1.0
-    assert alone > 0.1 or config.tasks.arrival == "poisson"
+    assert alone > 0.05 or config.tasks.arrival == "poisson"
     # Robots that drive as if they were alone block each other.
     assert _efficiency(*_warehouse(HALL, 6, section), num_envs=8) <= 1.0
 
