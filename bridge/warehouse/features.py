@@ -26,11 +26,13 @@ from bridge.warehouse.sensors.memory_blocks import History, Position
 from bridge.warehouse.sensors.sensor_noise import SensorNoise
 from bridge.warehouse.work.charging import CHARGING_METRICS, Charging
 from bridge.warehouse.work.errands import Errands
+from bridge.warehouse.work.list_times import LIST_METRICS, ListTimes
 from bridge.warehouse.work.loads import LOAD_METRICS, LoadCounter
 from bridge.warehouse.work.meeting import MEETING_METRICS, Meeting
 from bridge.warehouse.work.service import SERVICE_METRICS, Service
 from bridge.warehouse.work.stranding import BATTERY_METRICS, Stranding, can_run_empty, looks_at_batteries
 from bridge.warehouse.work.timeouts import TIMEOUT_METRICS, Timeouts
+from bridge.warehouse.work.turned_away import ARRIVAL_METRICS, TurnedAway
 from bridge.warehouse.work.yielding import YIELD_METRICS, Yielding
 
 __all__ = ["feature_metrics", "has_pauses", "has_slow_cells", "holds_robots", "make_features"]
@@ -45,6 +47,10 @@ def feature_metrics(config: WarehouseConfig) -> tuple[MetricSpec, ...]:
         metrics += LOAD_METRICS
     if config.tasks.service is not None:
         metrics += SERVICE_METRICS
+    if config.tasks.arrival == "poisson":
+        metrics += ARRIVAL_METRICS
+    if config.tasks.arrival == "list":
+        metrics += LIST_METRICS
     if config.tasks.timeout_s is not None:
         metrics += TIMEOUT_METRICS
     if config.tasks.idle_yield_s is not None:
@@ -74,6 +80,10 @@ def make_features(parts: Parts) -> tuple[Feature, ...]:
         features.append(service)
     if tasks.has_errands:
         features.append(Errands(parts))
+    if tasks.arrival == "poisson":
+        features.append(TurnedAway(parts))
+    if tasks.arrival == "list":
+        features.append(ListTimes(parts))
     if tasks.timeout_s is not None:
         features.append(Timeouts(parts, tasks.timeout_s))
     if tasks.idle_yield_s is not None:

@@ -150,6 +150,7 @@ class TaskPool(NamedTuple):
         released: (E, K) int32, steps of the episode in which they arrived.
         drawn: (E,) int32, tasks drawn so far in the episode.
         claimed: (E, G) bool, goals that are the parking place or the charger of a robot.
+        turned_away: (E,) int64, tasks that arrived while as many as may wait did.
     """
 
     num_waiting: Int32
@@ -159,6 +160,7 @@ class TaskPool(NamedTuple):
     released: Int32
     drawn: Int32
     claimed: Bool
+    turned_away: NDArray[np.int64]
 
 
 class Traits(NamedTuple):
@@ -217,6 +219,7 @@ def make_pool(num_envs: int, num_open: int, num_robots: int, num_goals: int) -> 
         released=np.zeros(tasks, np.int32),
         drawn=np.zeros(num_envs, np.int32),
         claimed=np.zeros((num_envs, num_goals), np.bool_),
+        turned_away=np.zeros(num_envs, np.int64),
     )
 
 

@@ -20,11 +20,13 @@ its kind. Order of events in a step, after the motion:
 
 With ``backlog``, tasks are drawn until ``open`` of them wait, before and after
 robots are sent. With ``poisson``, the number of arrivals in a step has the mean
-``rate_per_h * step``; tasks that find ``open`` others waiting are turned away.
+``rate_per_h * step``; tasks that find ``open`` others waiting are turned away, and
+counted (``turned_away``).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -224,7 +226,9 @@ def dispatch(
             continue
         arriving = max(stream.open - pool.num_waiting[env], 0)
         if stream.mean >= 0.0:
-            arriving = _poisson(stream.mean, uniform(arrival_keys[env], int(steps[env])), arriving)
+            drawn = _poisson(stream.mean, uniform(arrival_keys[env], int(steps[env])))
+            pool.turned_away[env] += max(drawn - arriving, 0)
+            arriving = min(drawn, arriving)
         if len(stream.release_steps) > 0:
             _release_tasks(stream, pool, env, steps[env])
         else:
@@ -273,10 +277,13 @@ def _look_up_route(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int)
 
 
 @kernel_part
-def _poisson(mean: float, probability: float, most: int) -> int:
-    """The Poisson variable of this mean at a probability, by inversion, cut at ``most``."""
-    count = 0
-    term = np.exp(-mean)
+def _poisson(mean: float, probability: float) -> int:
+    """The Poisson variable of this mean at a probability, by inversion; within 12 standard deviations of the mean."""
+    spread = 12.0 * np.sqrt(mean)
+    count = int(max(mean - spread, 0.0))
+    most = int(mean + spread) + 40
+    # The chance of ``count`` itself; that of less is below the precision of ``total``.
+    term = np.exp(count * np.log(mean) - mean - math.lgamma(count + 1.0)) if count > 0 else np.exp(-mean)
     total = term
     while count < most and probability > total:
         count += 1

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+import pytest
 
 from bridge.warehouse.config import TaskConfig
 from bridge.warehouse.fleet import TaskPool, make_pool
-from bridge.warehouse.work.tasks import DELIVERED, PICKED_UP, TaskStream, clear_tasks, dispatch, make_stream, serve
+from bridge.warehouse.work.tasks import (
+    DELIVERED,
+    PICKED_UP,
+    TaskStream,
+    _poisson,
+    clear_tasks,
+    dispatch,
+    make_stream,
+    serve,
+)
 
 CORRIDOR = "S.P..S..P.E\n..........."
 NOTHING = TaskStream(0, -1.0)
@@ -138,6 +149,20 @@ def test_dispatch_poisson_turns_tasks_away_when_enough_wait(make_scene: Any) -> 
         _dispatch(scene, pool, TaskStream(3, 800.0), step)
         assert pool.num_waiting[0] <= 3
     assert pool.num_waiting[0] == 3
+    arrived = 3 + pool.turned_away[0]
+    assert abs(arrived - 50 * 800) < 5 * np.sqrt(50 * 800)
+
+
+@pytest.mark.parametrize("mean", [1e-6, 0.3, 20.0, 150.0, 800.0, 1e5])
+def test_poisson_inverts_the_distribution_also_where_its_first_term_underflows(mean: float) -> None:
+    for probability in (1e-12, 0.01, 0.5, 0.99, 1.0 - 1e-12):
+        count = _poisson(mean, probability)
+        numbers = np.arange(max(count - int(20 * np.sqrt(mean)) - 50, 0), count + 1)
+        log_terms = numbers * np.log(mean) - mean - np.array([math.lgamma(number + 1.0) for number in numbers])
+        total = np.cumsum(np.exp(log_terms))
+        assert total[-1] >= probability * (1 - 1e-9) - 1e-9
+        assert count == 0 or total[-2] <= probability + 1e-9
+    assert _poisson(mean, 1.0 - 2.0**-53) < mean + 12 * np.sqrt(mean) + 41
 
 
 def test_dispatch_sends_idle_robots_to_the_nearest_free_parking_place(make_scene: Any) -> None:
