@@ -33,7 +33,7 @@ class ThroughputBound:
     """Upper bounds on the mean deliveries per simulated hour over an episode, each from one cause.
 
     Attributes:
-        fleet_per_h: The robots cannot drive further: shortest ways, nobody in the way, services, batteries.
+        fleet_per_h: The robots cannot drive further: fastest ways, nobody in the way, services, delays, batteries.
         stations_per_h: Pick-ups, or deliveries, cannot serve more robots.
         cut_per_h: No more robots fit through the narrowest place between pick-ups and deliveries.
         arrivals_per_h: Transports do not arrive faster; infinite with a backlog.
@@ -82,7 +82,8 @@ def throughput_bound(config: WarehouseConfig, layout: Layout) -> ThroughputBound
 
     A transport from ``p`` to ``d`` takes ``empty(p) + leg(p, d)`` at least, and the services at both. The empty leg
     starts where a robot has become free, so ``empty(p)`` is the leg to ``p`` from the delivery *nearest* to it.
-    :mod:`bridge.planners.legs` has the legs.
+    :mod:`bridge.planners.legs` has the legs, and :mod:`bridge.planners.stays` what slow cells and execution delays
+    add to them, and why their mean bounds the mean over windows of any length.
 
     What favours the fleet is granted to it: the first empty leg costs nothing; with a warm-up nor does a whole
     transport per robot, which may have begun before, and the transports that wait then cost as little as any.

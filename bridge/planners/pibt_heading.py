@@ -6,7 +6,7 @@ drive into a cell that is not vacated in this step. As PIBT's moves have neither
 cell nor swaps, what remains has none either, and no move is refused. Ties between cells are
 broken anew only every eighth step, so that robots do not turn to and fro between equal ways.
 
-Deviation: turns cost nothing in the plan (``pibt.distances_from_outside`` says why). PIBT's guarantee of
+Deviation: turns cost nothing in the plan (``ways_around`` says why). PIBT's guarantee of
 reachability does not carry over.
 """
 

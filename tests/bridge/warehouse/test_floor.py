@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bridge.warehouse.floor import make_floor, make_moves
+from bridge.warehouse.floor import make_floor, make_moves, route_table_bytes
 from bridge.warehouse.layout import Layout, distances_from
+from bridge.warehouse.routes import CELLS, RouteCosts
 from bridge.warehouse.view import DOWN, LEFT, RIGHT, STAY, UP
 
 DRAWING = ["S..#...E", ".#.#.#..", "....P..C", "##.....P"]
@@ -87,3 +88,21 @@ def test_make_floor_takes_wider_entries_when_paths_are_very_long() -> None:
     assert expected.max() > 4095
     free = ~layout.blocked.ravel()
     np.testing.assert_array_equal(floor.routes[0, free] >> 4, expected[free])
+
+
+@pytest.mark.parametrize("turn", [0, 1])
+def test_route_table_bytes_are_at_least_those_of_the_tables(layout: Layout, turn: int) -> None:
+    floor = make_floor(layout, CELLS._replace(turn=turn))
+    bound = route_table_bytes(layout, turns=turn > 0)
+    # Twice as much where distances are long.
+    assert bound == 2 * (floor.routes.nbytes + floor.facing.nbytes)
+
+
+def test_make_floor_bounds_ways_with_turns_and_slow_cells(layout: Layout) -> None:
+    rng = np.random.default_rng(0)
+    costs = RouteCosts(1, rng.integers(1, 9, layout.blocked.size).astype(np.int32), turn=1)
+    floor = make_floor(layout, costs)
+    free = ~layout.blocked.ravel()
+    beyond = (floor.routes[floor.deliveries][:, layout.pickups] >> 4).max()
+    for goals, further in ((floor.pickups, beyond), (floor.deliveries, 0), (floor.parking, 0)):
+        assert (floor.facing[goals][:, free] >> 4).max() + further <= floor.bound_cells
