@@ -10,14 +10,24 @@ from numpy.typing import NDArray
 
 from bridge.jit import bind
 from bridge.specs import MetricSpec
+from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.feature import Parts
-from bridge.warehouse.jams import Jams, clear_jams, find_jams, make_jam_limits, make_jam_scratch, make_jams
+from bridge.warehouse.jams import (
+    DEADLOCKED,
+    LIVELOCKED,
+    Jams,
+    clear_jams,
+    find_jams,
+    make_jam_limits,
+    make_jam_scratch,
+    make_jams,
+)
 from bridge.warehouse.metrics import make_clock
 from bridge.warehouse.random_streams import Purpose
 from bridge.warehouse.spawn import relocate
 from bridge.warehouse.work.tasks import look_up_routes
 
-__all__ = ["JAM_METRICS", "JamWatch"]
+__all__ = ["JAM_METRICS", "RESOLVED_METRICS", "JamWatch", "jam_metrics"]
 
 Bool = NDArray[np.bool_]
 
@@ -26,6 +36,17 @@ JAM_METRICS: Final = (
     MetricSpec("livelocks", "robots that made no progress with a task for deadlock.no_progress_s", False),
     MetricSpec("deadlock_time_s", "robot-seconds lost in deadlocks and livelocks, from their beginnings", False),
 )
+RESOLVED_METRICS: Final = (
+    MetricSpec("deadlocks_resolved", "deadlocks from which the operator took a robot away", None),
+    MetricSpec("livelocks_resolved", "robots in a livelock that the operator took away", None),
+)
+
+
+def jam_metrics(config: WarehouseConfig) -> tuple[MetricSpec, ...]:
+    """The figures that a scenario has of robots that are stuck."""
+    if config.deadlock is None:
+        return ()
+    return JAM_METRICS if config.deadlock.resolve == "none" else (*JAM_METRICS, *RESOLVED_METRICS)
 
 
 class JamWatch:
@@ -47,7 +68,9 @@ class JamWatch:
         limits = make_jam_limits(config.deadlock, parts.step_s, not self._turning)
         self._relocates = limits.relocate
         scratch = make_jam_scratch(parts.layout.blocked.size, num_robots)
+        self._resolved = np.zeros((num_envs, len(RESOLVED_METRICS)))
         warm_up_steps = make_clock(config.metrics.warm_up_s, config.episode_steps, parts.step_s).warm_up_steps
+        self._warm_up_steps = warm_up_steps
         state = (parts.floor, parts.fleet, parts.outcome)
         self._find = bind(find_jams, *state, limits, scratch, parts.steps, warm_up_steps, jams)
 
@@ -67,6 +90,9 @@ class JamWatch:
             keys = self._parts.keys[Purpose.RELOCATION]
             relocate(floor, fleet, pose, traits, keys, self._parts.steps, self._turning, jams.relocated)
             look_up_routes(floor, fleet, pose, jams.relocated)
+            taken = jams.relocated & (self._parts.steps > self._warm_up_steps)[:, None]
+            for column, state in enumerate((DEADLOCKED, LIVELOCKED)):
+                self._resolved[:, column] += (taken & (jams.state == state)).sum(axis=1)
             jams.still[jams.relocated] = 0
             jams.stalled[jams.relocated] = 0
 
@@ -74,10 +100,13 @@ class JamWatch:
         """Start an episode in the environments of ``envs``: (E,) bool."""
         if self._jams is not None:
             clear_jams(self._jams, envs)
+            self._resolved[envs] = 0.0
 
     def metric_values(self, envs: Bool) -> Iterator[NDArray[np.float64]]:
-        """(E', 3) float64, :data:`JAM_METRICS` of the episodes that end in ``envs``; nothing where nobody looks."""
+        """(E', ...) float64, :func:`jam_metrics` of the episodes that end in ``envs``; nothing where nobody looks."""
         if self._jams is not None:
             jams = self._jams
             columns = (jams.num_deadlocks, jams.num_livelocks, jams.lost * self._parts.step_s)
             yield np.stack([column[envs].sum(axis=1, dtype=np.float64) for column in columns], axis=1)
+            if self._relocates:
+                yield self._resolved[envs]

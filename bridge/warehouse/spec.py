@@ -23,7 +23,7 @@ from bridge.warehouse.config_communication import CommunicationConfig, MessagesB
 from bridge.warehouse.drives.drive_limits import seconds_per_step
 from bridge.warehouse.drives.motion_heading import HEADING_MOVE_NAMES
 from bridge.warehouse.features import feature_metrics
-from bridge.warehouse.jam_watch import JAM_METRICS
+from bridge.warehouse.jam_watch import jam_metrics
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.metrics import METRICS
 from bridge.warehouse.sensors.neighbours import NEIGHBOUR_FIELDS
@@ -52,7 +52,7 @@ def warehouse_spec(config: WarehouseConfig, layout: Layout) -> WorldSpec:
         for role in config.fleet
     )
     messages = MESSAGE_METRICS if config.communication else ()
-    metrics = (*METRICS, *(JAM_METRICS if config.deadlock else ()), *messages, *feature_metrics(config))
+    metrics = (*METRICS, *jam_metrics(config), *messages, *feature_metrics(config))
     return WorldSpec(roles, state_size(config.num_robots), metrics, seconds_per_step(config.drive))
 
 

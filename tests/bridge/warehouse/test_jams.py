@@ -183,6 +183,36 @@ def test_relocation_takes_the_robot_that_yields_to_a_parking_place_with_its_load
     assert simulator.cells[0, 0] == 3
 
 
+@pytest.mark.parametrize(("warm_up_s", "resolved"), [(0.0, 1.0), (5.0, 0.0)])
+def test_resolved_jams_are_counted_where_an_operator_helps(
+    make_warehouse: Any, warm_up_s: float, resolved: float
+) -> None:
+    simulator = _head_on(
+        make_warehouse,
+        deadlock=DeadlockConfig(cycle_s=3.0, no_progress_s=6.0, resolve="relocate"),
+        metrics=MetricsConfig(warm_up_s=warm_up_s),
+        episode_steps=13,
+    )
+    for _ in range(3):
+        _step(simulator, LEFT, RIGHT)
+    for _ in range(9):
+        _step(simulator, STAY, STAY)
+    metrics = _metrics(simulator)
+    assert (metrics["deadlocks"], metrics["deadlocks_resolved"]) == (resolved, resolved)
+    assert metrics["livelocks_resolved"] == metrics["livelocks"] > 0
+    assert "deadlocks_resolved" not in _head_on(make_warehouse, deadlock=DeadlockConfig()).spec.metric_names
+
+
+def test_a_jam_without_a_free_place_is_not_resolved(make_warehouse: Any) -> None:
+    simulator = _head_on(make_warehouse, deadlock=DeadlockConfig(cycle_s=3.0, resolve="relocate"), episode_steps=10)
+    # Robots are as large as the floor: there is no room for anybody else.
+    simulator._traits.radius_m[:] = 100.0
+    for _ in range(9):
+        _step(simulator, LEFT, RIGHT)
+    metrics = _metrics(simulator)
+    assert (metrics["deadlocks"], metrics["deadlocks_resolved"]) == (1.0, 0.0)
+
+
 def test_detection_can_be_switched_off_and_changes_nothing_else(make_warehouse: Any) -> None:
     watched = _head_on(make_warehouse, deadlock=DeadlockConfig(cycle_s=3.0), episode_steps=20)
     blind = _head_on(make_warehouse, deadlock=None, episode_steps=20)
