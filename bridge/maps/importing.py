@@ -19,6 +19,7 @@ from bridge.errors import LayoutError, ScenarioError
 from bridge.maps.files import write_layout_file
 from bridge.maps.formats import read_layout
 from bridge.maps.import_options import Imported, ImportOptions
+from bridge.maps.route_room import fit_route_tables
 from bridge.maps.stations import StationRules
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.layout import Layout
@@ -70,7 +71,7 @@ def import_layout(
     for path in (scenario_path, layout_path):
         if path.exists() and not overwrite:
             raise ScenarioError(f"{path}: expected no such file yet, got one. Choose another folder, or overwrite it.")
-    imported = _with_footprint_warning(read_layout(map_path, options, robots))
+    imported = _amended(read_layout(map_path, options, robots), options)
     text = _scenario_text(name, map_path.name, imported)
     _check(text, imported.layout, map_path)
     try:
@@ -190,8 +191,13 @@ def _printable(text: str) -> str:
     return re.sub(r"[^\x20-\x7e]", "?", text)
 
 
-def _with_footprint_warning(imported: Imported) -> Imported:
-    """Say it where robots had to become smaller than anybody said."""
+def _amended(imported: Imported, options: ImportOptions | None) -> Imported:
+    """What the simulator has room for, with a warning where robots or stations had to become smaller or fewer."""
+    # Not at the top: it compiles the simulator's kernels.
+    from bridge.warehouse.floor import max_goals
+
+    rules = StationRules() if options is None else options.stations
+    imported = fit_route_tables(imported, rules, max_goals(imported.layout))
     radius_m = _radius_m(imported)
     if imported.vehicle_width_m is not None or radius_m == _DEFAULT_RADIUS_M:
         return imported

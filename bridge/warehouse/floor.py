@@ -23,6 +23,7 @@ __all__ = [
     "goal_cells",
     "make_floor",
     "make_moves",
+    "max_goals",
     "next_cell",
     "route_entry",
     "route_table_bytes",
@@ -132,6 +133,11 @@ def route_table_bytes(layout: Layout, *, turns: bool = False) -> int:
     return len(goal_cells(layout)) * layout.blocked.size * 4 * (5 if turns else 1)
 
 
+def max_goals(layout: Layout) -> int:
+    """How many goals the route tables of robots that need not turn may have, whatever the lengths of their ways."""
+    return MAX_ROUTE_BYTES // (4 * layout.blocked.size)
+
+
 def make_moves(layout: Layout) -> Int32:
     """Where each move leads from each cell: (H*W, 5) int32, in the order stay, up, right, down, left."""
     height, width = layout.blocked.shape
@@ -201,12 +207,13 @@ def _longest_way(
     costs: RouteCosts,
 ) -> float:
     """An upper bound in cells on what is left of a robot's way."""
-    distances = (routes >> 4).astype(np.int64)
-    to_pickup = distances[rows["pickups"]][:, reachable].max()
-    to_delivery = distances[rows["deliveries"]][:, layout.pickups].max()
+    # Row by row, and with the directions, which change no maximum: tables are as large as the memory may hold.
+    longest = np.array([int(row[reachable].max()) >> 4 for row in routes], np.int64)
+    to_pickup = int(longest[rows["pickups"]].max())
+    to_delivery = int((routes[np.ix_(rows["deliveries"], layout.pickups)] >> 4).max())
     meeting = np.searchsorted(goals, layout.meeting) if layout.meeting is not None else rows["chargers"]
     without_task = np.concatenate([rows["parking"], rows["chargers"], meeting])
-    to_rest = distances[without_task][:, reachable].max() if len(without_task) else 0
+    to_rest = int(longest[without_task].max(initial=0))
     # A robot between two cell centres may have one more cell to go than the cell that it is in, or it has to turn
     # first; who comes through a pick-up to a delivery has left it and may have turned there, too.
     dearest = int(costs.cells.max(initial=costs.units))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -96,6 +98,17 @@ def test_route_table_bytes_are_at_least_those_of_the_tables(layout: Layout, turn
     bound = route_table_bytes(layout, turns=turn > 0)
     # Twice as much where distances are long.
     assert bound == 2 * (floor.routes.nbytes + floor.facing.nbytes)
+
+
+def test_make_floor_takes_little_more_memory_than_its_tables() -> None:
+    floor = Layout.from_drawing(["S" + "." * 58 + "E", *["P" * 60] * 10, *["." * 60] * 49], 1.0, "test")
+    make_floor(floor)
+    tracemalloc.start()
+    routes = make_floor(floor).routes
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert routes.nbytes > 4_000_000
+    assert most < 1.5 * routes.nbytes
 
 
 def test_make_floor_bounds_ways_with_turns_and_slow_cells(layout: Layout) -> None:
