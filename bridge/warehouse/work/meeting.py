@@ -60,6 +60,7 @@ class Meeting(Feature):
             stands=np.zeros(robots, np.int32),
             partner_is_there=np.zeros(robots, np.bool_),
             called=np.zeros((robots[0], num_goals), np.bool_),
+            went_first=np.zeros(robots, np.bool_),
             demand=np.zeros(num_goals, np.int32),
             awaited=np.zeros(num_goals, np.bool_),
             sums=np.zeros((robots[0], 4)),

@@ -49,6 +49,7 @@ class MeetingState(NamedTuple):
         stands: (E, N) int32, steps that a carrier has stood at its pick-up; 0 elsewhere.
         partner_is_there: (E, N) bool, a picker helps this carrier; or a carrier stands where this picker is called to.
         called: (E, G) bool, pick-ups that a picker is called to.
+        went_first: (E, N) bool, this picker has been given the right of way over the queue since it was called.
         demand: (G,) int32, scratch: 1 + the longest ``Fleet.waiting`` of the carriers that go to a pick-up; 0 for none.
         awaited: (G,) bool, scratch: a carrier stands there.
         sums: (E, 4) float64, loads fetched, steps waited, steps called, steps of pickers on the floor.
@@ -59,6 +60,7 @@ class MeetingState(NamedTuple):
     stands: Int32
     partner_is_there: Bool
     called: Bool
+    went_first: Bool
     demand: Int32
     awaited: Bool
     sums: NDArray[np.float64]

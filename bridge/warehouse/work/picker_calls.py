@@ -11,9 +11,14 @@ Pickers are sent by these rules after every step:
    station's meeting place (``meeting_places``), the lower slot among equals.
 3. Who is free and not called goes to park, as any robot without work.
 
-As long as a carrier stands at its station, the picker that is called there has
-the right of way over every robot that is sent to that station: otherwise the
-queue would keep it out. Before that it yields to all.
+Once a carrier stands at its station, the picker that is called there has the
+right of way over every robot that is sent to that station: otherwise the queue
+would keep it out. Before that it yields to all. It is given this once per call.
+If others push it away nonetheless, it goes on counting the steps for which it
+was awaited, from 0 whenever it has come to its place, as other robots do from
+their last station. Who would always be first never lets those out that have
+fetched their load: in a lane the carriers that it drives back drive it back in
+turn, for ever.
 """
 
 from __future__ import annotations
@@ -69,18 +74,30 @@ def call_pickers(
                 pool.claimed[env, fleet.goal[env, picker]] = False
             state.station[env, picker] = station
             state.called[env, station] = True
+            state.went_first[env, picker] = False
             fleet.goal[env, picker] = rules.place[station]
-        for picker in range(num_robots):
-            if rules.is_picker[picker] and fleet.alive[env, picker]:
-                station = state.station[env, picker]
-                state.sums[env, PRESENT] += 1.0
-                state.sums[env, CALLED] += station >= 0
-                has_way = station >= 0 and state.awaited[station]
-                fleet.waiting[env, picker] = state.demand[station] if has_way else 0
+        _give_right_of_way(floor, fleet, rules, state, env)
         for robot in range(num_robots):
             if fleet.goal[env, robot] >= 0:
                 state.demand[fleet.goal[env, robot]] = 0
                 state.awaited[fleet.goal[env, robot]] = False
+
+
+@kernel_part
+def _give_right_of_way(floor: Floor, fleet: Fleet, rules: MeetingRules, state: MeetingState, env: int) -> None:
+    """Set ``Fleet.waiting`` of the pickers, and count what they do."""
+    for picker in range(fleet.cell.shape[1]):
+        if not rules.is_picker[picker] or not fleet.alive[env, picker]:
+            continue
+        station = state.station[env, picker]
+        state.sums[env, PRESENT] += 1.0
+        state.sums[env, CALLED] += station >= 0
+        if station < 0 or fleet.cell[env, picker] == floor.goal_cell[rules.place[station]]:
+            fleet.waiting[env, picker] = 0
+        elif state.awaited[station]:
+            ahead_of_queue = 0 if state.went_first[env, picker] else state.demand[station]
+            fleet.waiting[env, picker] = max(fleet.waiting[env, picker] + 1, ahead_of_queue)
+            state.went_first[env, picker] = True
 
 
 @kernel_part
