@@ -163,6 +163,8 @@ def _vertices(level: Item, num_coordinates: int) -> list[tuple[tuple[float, floa
             part = entry.at(index)
             if isinstance(part.value, dict):
                 params = {key: _untyped(value) for key, value in part.named() if value.value is not None}
+            elif isinstance(part.value, list):
+                part.warnings.add("A vertex has a list where its parameters belong; it was taken for no parameters.")
             elif part.value is not None:
                 name = part.text()
         if "name" in params:
@@ -223,6 +225,8 @@ def _lanes(entries: list[Item], positions: Float, options: ImportOptions) -> lis
             continue
         params = _params(entry)
         limit = params["speed_limit"].number() if "speed_limit" in params else 0.0
+        if limit < 0:
+            entry.warnings.add("A lane has a speed_limit below zero; it was taken for no limit.")
         ways = [(start, end)]
         if "bidirectional" in params and params["bidirectional"].boolean():
             ways.append((end, start))
@@ -243,5 +247,15 @@ def _walls(level: Item, positions: Float) -> Float:
     entries = level.entries("walls")
     if len(entries) > _MAX_WALLS:
         raise level.require("walls").fault(f"at most {_MAX_WALLS} walls")
-    ends = np.array([_ends(entry, len(positions)) for entry in entries], np.int64).reshape(-1, 2)
-    return np.hstack([positions[ends[:, 0]], positions[ends[:, 1]]])
+    ends: list[tuple[int, int]] = []
+    wrong: list[LayoutError] = []
+    for entry in entries:
+        try:
+            ends.append(_ends(entry, len(positions)))
+        except LayoutError as error:
+            wrong.append(error)
+    if wrong:
+        first = str(wrong[0]).removeprefix(f"{level.file}: ")
+        level.warnings.add(f"{len(wrong)} of {len(entries)} walls were left out. The first one: {first}")
+    pairs = np.array(ends, np.int64).reshape(-1, 2)
+    return np.hstack([positions[pairs[:, 0]], positions[pairs[:, 1]]])

@@ -18,6 +18,8 @@ Float = NDArray[np.float64]
 
 # What the traffic editor assumes where nothing is measured: 5 cm, as in most maps of laser scanners.
 _DEFAULT_SCALE: Final = 0.05
+# People measure drawings to some per cent.
+_LARGEST_SPREAD: Final = 1.2
 _EARTH_RADIUS_M: Final = 6_378_137.0
 
 
@@ -100,7 +102,15 @@ def _measured(level: Item) -> float | None:
         if not 1e-6 <= metres / length <= 1e6:
             raise distance.fault(f"a distance that fits {length:g} pixels")
         ratios.append(metres / length)
-    return float(np.mean(ratios)) if ratios else None
+    if not ratios:
+        return None
+    mean = float(np.mean(ratios))
+    if max(ratios) > _LARGEST_SPREAD * min(ratios):
+        level.warnings.add(
+            f"The {len(ratios)} measurements of a level disagree, from {min(ratios):.4g} to {max(ratios):.4g} m per "
+            f"pixel; their mean, {mean:.4g}, was taken. Look for one that is wrong."
+        )
+    return mean
 
 
 def _fiducial_ratio(level: Item, other: Item) -> float | None:

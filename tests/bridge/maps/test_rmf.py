@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,48 @@ def test_import_building_widens_lanes_up_to_the_walls(read: Read) -> None:
     # The wall runs along one cell above the corridor.
     assert wide.blocked[row - 1].all()
     assert not wide.blocked[row + 1].all()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "warning"),
+    [
+        (
+            ("walls", 0, 1),
+            99,
+            r"1 of \d walls were left out\. The first one: levels\.L1\.walls\[0\]\[1\]: expected",
+        ),
+        (
+            ("walls", 0),
+            None,
+            r"1 of \d walls were left out\. The first one: levels\.L1\.walls\[0\]: expected a list of at least 1",
+        ),
+        (("vertices", 0, 4), [], r"A vertex has a list where its parameters belong; it was taken for no parameters\."),
+        (
+            ("lanes", 0, 2, "speed_limit"),
+            [3, -1.0],
+            r"A lane has a speed_limit below zero; it was taken for no limit\.",
+        ),
+        (
+            ("measurements", 1),
+            [0, 1, {"distance": [3, 1000.0]}],
+            r"The 2 measurements of a level disagree, from \S+ to \S+ m per pixel; their mean, \S+, was taken\.",
+        ),
+    ],
+)
+def test_import_building_warns_about_what_it_can_do_without(
+    read: Read, path: tuple[Any, ...], value: Any, warning: str
+) -> None:
+    document = _building()
+    level = document["levels"]["L1"]
+    level["measurements"].append(level["measurements"][0])
+    plain = read(document)
+    assert not any(re.match(warning, line) for line in plain.warnings)
+    target: Any = level
+    for key in path[:-1]:
+        target = target[key]
+    target[path[-1]] = value
+    imported = read(document)
+    assert [line for line in imported.warnings if re.match(warning, line)]
 
 
 @pytest.mark.parametrize(
