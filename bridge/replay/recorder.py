@@ -15,6 +15,7 @@ from bridge.policy import FleetPolicy
 from bridge.replay.fields import EventReader, FieldTape, RobotField
 from bridge.replay.frames import Doing, Frame, nothing_done, read_doing, read_final_frame, read_frame, read_scan
 from bridge.replay.jam_events import read_jams
+from bridge.replay.message_tape import MessageTape
 from bridge.replay.recording import LidarRecord, Recording, ReplayEvent, list_events
 from bridge.replay.writer import write_replay
 from bridge.roster import Roster
@@ -137,27 +138,36 @@ class _Tape:
         self._lidar = next((block for block in simulator.config.observation if isinstance(block, LidarBlock)), None)
         num_values = (num_steps + 1) * simulator.config.num_robots * (self._lidar.beams if self._lidar else 0)
         self._stride = max(math.ceil(num_values / _MAX_LIDAR_VALUES), 1)
+        talks = simulator.config.communication is not None
+        self._messages = MessageTape(simulator.config, num_steps) if talks else None
 
     def start(self) -> None:
         """Keep the first frame."""
         self._keep(read_frame(self._simulator, self._env), nothing_done(self._simulator.config.num_robots))
-        self._fields.read(self._simulator, self._env)
+        self._read_more()
 
     def add(self) -> None:
         """Keep the frame after a step."""
         self._keep(read_frame(self._simulator, self._env), read_doing(self._simulator, self._env))
-        self._fields.read(self._simulator, self._env)
+        self._read_more()
         self._events.extend(read_jams(self._simulator, self._env))
         if self._read_events is not None:
             self._events.extend(self._read_events(self._simulator, self._env))
 
     def add_last(self) -> None:
-        """Keep the frame after the step that ended the episode; further fields of it are lost with the reset."""
+        """Keep the frame after the last step of an episode; its messages and further fields are lost with the reset."""
         simulator, env = self._simulator, self._env
         frame = read_final_frame(simulator, env, self._frames[-1])
         self._keep(frame, read_doing(simulator, env), final=True)
         self._fields.skip()
+        if self._messages is not None:
+            self._messages.skip()
         self._metrics = dict(zip(simulator.spec.metric_names, simulator.arrays.metrics[env].tolist(), strict=True))
+
+    def _read_more(self) -> None:
+        self._fields.read(self._simulator, self._env)
+        if self._messages is not None:
+            self._messages.read(self._simulator, self._env)
 
     def _keep(self, frame: Frame, doing: Doing, final: bool = False) -> None:
         if self._lidar is not None and len(self._frames) % self._stride == 0:
@@ -194,6 +204,7 @@ class _Tape:
             num_half_contacts=(doings.robot_contacts + 2 * doings.rack_contacts).sum(axis=1, dtype=np.int64),
             events=list_events(happened, self._events),
             lidar=self._lidar_record(),
+            messages=None if self._messages is None else self._messages.record(self._num_known),
             fields=self._fields.records(),
             figures=self._figures(),
         )
@@ -208,6 +219,11 @@ class _Tape:
         if self._metrics is not None and len(number) > warm_up + 1:
             number[-1] = round(self._metrics["blocked_moves"]) - number[warm_up + 1 : -1].sum()
         return number
+
+    @property
+    def _num_known(self) -> int:
+        """Frames before the one that the reset has overwritten."""
+        return len(self._frames) - (self._metrics is not None)
 
     def _figures(self) -> tuple[tuple[str, str, float], ...]:
         if self._metrics is None:

@@ -13,7 +13,16 @@ from bridge.errors import SpecMismatchError
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.layout import Layout
 
-__all__ = ["EVENT_LABELS", "EventList", "FieldRecord", "LidarRecord", "Recording", "ReplayEvent", "list_events"]
+__all__ = [
+    "EVENT_LABELS",
+    "EventList",
+    "FieldRecord",
+    "LidarRecord",
+    "MessageRecord",
+    "Recording",
+    "ReplayEvent",
+    "list_events",
+]
 
 Bool = NDArray[np.bool_]
 Int32 = NDArray[np.int32]
@@ -59,6 +68,30 @@ class LidarRecord:
     values: NDArray[np.float32]
     range_m: float
     stride: int
+
+
+@dataclass(frozen=True)
+class MessageRecord:
+    """What robots said, and what each one has of it; S values and K senders are kept.
+
+    Attributes:
+        discrete: Messages are symbols: the one value is its number.
+        size: Number of values, or of symbols, of which there may be more than S.
+        num_shown: Number of senders that robots see, of which there may be more than K.
+        said: (T + 1, N, S) float32, sent in the step before the frame; NaN where a robot was silent.
+        heard_from: (T + 1, N, K) int32, the nearest robots in range, nearest first; -1 for none.
+        age: (T + 1, N, K) int32, steps since each sent its newest message that the robot has: the one that it said in
+            frame t - age. -1 where it has none.
+        known: The first so many frames are known; the others say nothing.
+    """
+
+    discrete: bool
+    size: int
+    num_shown: int
+    said: NDArray[np.float32]
+    heard_from: Int32
+    age: Int32
+    known: int
 
 
 @dataclass(frozen=True)
@@ -109,6 +142,7 @@ class Recording:
         num_half_contacts: (T + 1,) int64, twice the number of contacts in that step.
         events: All events, by step.
         lidar: None where robots have none.
+        messages: None where robots do not talk.
         fields: Further figures.
         figures: The simulator's metrics by name, with their meaning; empty when the episode did not end.
     """
@@ -134,6 +168,7 @@ class Recording:
     num_half_contacts: NDArray[np.int64]
     events: EventList
     lidar: LidarRecord | None
+    messages: MessageRecord | None
     fields: tuple[FieldRecord, ...]
     figures: tuple[tuple[str, str, float], ...]
 

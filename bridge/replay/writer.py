@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bridge.errors import SpecMismatchError
 from bridge.replay.encoding import MISSING, encode, quantise
-from bridge.replay.recording import EVENT_LABELS, Recording
+from bridge.replay.recording import EVENT_LABELS, MessageRecord, Recording
 from bridge.warehouse.config import RoleConfig
 
 __all__ = ["page_text", "write_replay"]
@@ -31,12 +31,13 @@ _HEADING_LEVELS: Final = 1024
 _CHARGE_LEVELS: Final = 1000
 _LIDAR_LEVELS: Final = 200
 _LIMIT_RESOLUTION_MPS: Final = 0.001
+_MESSAGE_LEVELS: Final = 100
 
 _PAGE: Final = files("bridge.replay").joinpath("page")
 # In the order in which they are joined; each defines names that later ones use.
 _SCRIPTS: Final = (
     "data.js", "traffic.js", "camera.js", "routes.js", "floor.js", "shapes.js", "fleet.js",
-    "timeline.js", "charts.js", "inspector.js", "legend.js", "player.js", "app.js",
+    "timeline.js", "charts.js", "messages.js", "inspector.js", "legend.js", "player.js", "app.js",
 )  # fmt: skip
 
 
@@ -112,6 +113,7 @@ def _header(recording: Recording) -> dict[str, Any]:
             "stride": lidar.stride,
             "levels": _LIDAR_LEVELS,
         },
+        "messages": None if recording.messages is None else _messages(recording.messages),
         "fields": [
             {
                 "name": field.name,
@@ -128,12 +130,35 @@ def _header(recording: Recording) -> dict[str, Any]:
     }
 
 
+def _messages(record: MessageRecord) -> dict[str, Any]:
+    return {
+        "discrete": record.discrete,
+        "size": record.size,
+        "kept": int(record.said.shape[2]),
+        "shown": record.num_shown,
+        "senders": int(record.heard_from.shape[2]),
+        "levels": _MESSAGE_LEVELS,
+        "known": record.known,
+    }
+
+
 def _role(role: RoleConfig) -> dict[str, Any]:
     """Name, number and footprint; of a rectangle, the radius is that of the circle around it."""
     described: dict[str, Any] = {"name": role.role, "count": role.count, "radius_m": role.outer_radius_m}
     if role.length_m is not None:
         described |= {"length_m": role.length_m, "width_m": role.width_m}
     return described
+
+
+def _message_arrays(record: MessageRecord) -> dict[str, NDArray[Any]]:
+    """Numbers from 1 on; 0 for a silent robot, for no sender and for no message."""
+    lowest, levels = (0.0, 1) if record.discrete else (-1.0, _MESSAGE_LEVELS)
+    said = np.rint((np.nan_to_num(record.said) - lowest) * levels).astype(np.int32) + 1
+    return {
+        "said": np.where(np.isnan(record.said), 0, said),
+        "heard_from": record.heard_from + 1,
+        "heard_age": record.age + 1,
+    }
 
 
 def _arrays(recording: Recording) -> dict[str, NDArray[Any]]:
@@ -163,6 +188,8 @@ def _arrays(recording: Recording) -> dict[str, NDArray[Any]]:
     if layout.speed_limit_mps is not None:
         limits = np.where(layout.blocked.ravel(), np.nan, layout.speed_limit_mps)
         arrays["limit"] = quantise(limits, _LIMIT_RESOLUTION_MPS)
+    if recording.messages is not None:
+        arrays |= _message_arrays(recording.messages)
     if lidar is not None:
         arrays["lidar"] = quantise(lidar.values, 1.0 / _LIDAR_LEVELS)
     for number, field in enumerate(recording.fields):

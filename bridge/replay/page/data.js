@@ -67,6 +67,7 @@ class Replay {
       for (const cell of this.arrays[key]) this.stations.set(cell, { letter, label, key });
     }
     this.traffic = new Traffic(this);
+    this.messages = this.header.messages ? new Messages(this) : null;
     this.indexEvents();
     this.sumUp();
   }

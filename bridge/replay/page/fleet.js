@@ -78,6 +78,7 @@ class FleetLayer {
     if (selected >= 0 && this.shown[selected]) {
       if (this.replay.header.lidar) this.drawScan(c, t, selected, theme);
       this.drawRoute(c, t, selected, theme);
+      if (this.replay.messages?.known(t)) this.drawHeard(c, t, selected, theme);
     }
     seen.forEach((robots, role) => this.drawBodies(c, robots, role, theme));
     const all = seen.flat();
@@ -174,6 +175,21 @@ class FleetLayer {
     c.beginPath();
     for (const [ex, ey, hit] of ends) if (hit) c.rect(ex - 2, ey - 2, 4, 4);
     c.fill();
+  }
+
+  /** Dotted lines from the robots whose messages it has. */
+  drawHeard(c, t, robot, theme) {
+    c.strokeStyle = theme.beam;
+    c.lineWidth = 2;
+    c.setLineDash([2, 4]);
+    c.beginPath();
+    for (const { robot: sender, age } of this.replay.messages.heard(t, robot)) {
+      if (age === null || !this.shown[sender]) continue;
+      c.moveTo(this.camera.screenX(this.x[sender]), this.camera.screenY(this.y[sender]));
+      c.lineTo(this.camera.screenX(this.x[robot]), this.camera.screenY(this.y[robot]));
+    }
+    c.stroke();
+    c.setLineDash([]);
   }
 
   drawBodies(c, robots, role, theme) {

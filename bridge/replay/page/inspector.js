@@ -85,6 +85,7 @@ class Inspector {
     this.showCharge(replay.charge(t, robot), alive);
     this.row('blocked', 'Last move').textContent = !alive ? '-' : flags & FLAG.refused ? 'blocked' : 'not blocked';
     this.showFields(t);
+    if (replay.messages) this.showMessages(t, alive);
     this.showLog(t);
     if (this.lidar) this.showLidar(t, alive, theme, ratio);
   }
@@ -129,6 +130,28 @@ class Inspector {
       const known = texts.some((text) => text !== '-');
       this.row(`field-${number}`, field.label).textContent = known ? texts.join(', ') + (field.unit ? ` ${field.unit}` : '') : '-';
     });
+  }
+
+  /** What it said last, and what it has of the nearest robots in range, with its age. */
+  showMessages(t, alive) {
+    const { replay, robot } = this;
+    const known = alive && replay.messages.known(t);
+    this.row('sent', 'Message sent').textContent = known ? replay.messages.said(t, robot) ?? 'none' : '-';
+    const received = this.row('received', 'Received');
+    if (!known) {
+      received.textContent = '-';
+      return;
+    }
+    const heard = replay.messages.heard(t, robot);
+    if (!heard.length) received.textContent = 'none: no robot in range';
+    else received.replaceChildren(...heard.map(({ robot: sender, age, text }) => {
+      const line = document.createElement('div');
+      const name = replay.robots[sender].name;
+      line.textContent = age === null ? `${name}: nothing` : `${name}: ${text}; ${Number((age * replay.header.step_s).toFixed(1))} s old`;
+      return line;
+    }));
+    const { senders, shown } = replay.header.messages;
+    if (senders < shown && heard.length === senders) received.append(`(nearest ${senders} of ${shown} kept)`);
   }
 
   /** How often what happened to it so far, and buttons to the last few. */

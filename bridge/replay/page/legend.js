@@ -26,6 +26,15 @@ function buildLegend(replay, parent, theme, ratio) {
     c.stroke();
   }]);
   if (replay.header.lidar) entries.push(['lidar hit', (c) => square(c, theme.beam, 3)]);
+  if (replay.messages) entries.push(['has its message', (c) => {
+    c.strokeStyle = theme.beam;
+    c.lineWidth = 2;
+    c.setLineDash([2, 4]);
+    c.beginPath();
+    c.moveTo(2, middle);
+    c.lineTo(20, middle);
+    c.stroke();
+  }]);
   entries.push(['rack or wall', (c) => square(c, theme.rack, 9)]);
   const { traffic } = replay;
   if (traffic.zones.length) entries.push(['speed limit in m/s', (c) => {

@@ -30,6 +30,7 @@ from bridge.warehouse.config import (
     TargetBlock,
     WarehouseConfig,
 )
+from bridge.warehouse.config_communication import CommunicationConfig, MessagesBlock
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.simulator import WarehouseSimulator
 
@@ -119,7 +120,7 @@ def hall(rows: int, columns: int) -> list[str]:
 
 @pytest.mark.slow
 def test_page_of_500_robots_and_1000_steps_stays_below_10_mb(tmp_path: Path) -> None:
-    """With random driving and a lidar of 36 beams, which compress worst; discs and rectangles."""
+    """With random driving, talk, and a lidar of 36 beams, which compress worst; discs and rectangles."""
     rows = hall(81, 140)
     config = WarehouseConfig(
         layout=LayoutConfig(grid="\n".join(rows), cell_size_m=1.5),
@@ -128,7 +129,8 @@ def test_page_of_500_robots_and_1000_steps_stays_below_10_mb(tmp_path: Path) -> 
             RoleConfig(role="forklift", count=250, length_m=0.9, width_m=0.65),
         ),
         drive=DifferentialDriveConfig(),
-        observation=(TargetBlock(), PathBlock(), LidarBlock()),
+        observation=(TargetBlock(), PathBlock(), LidarBlock(), MessagesBlock()),
+        communication=CommunicationConfig(range_m=20.0, loss=0.1, latency_jitter_steps=2),
         episode_steps=2_000,
     )
     simulator = WarehouseSimulator(config, Layout.from_drawing(rows, 1.5, "test"), 1)

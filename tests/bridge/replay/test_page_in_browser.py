@@ -226,6 +226,31 @@ def test_page_shows_what_the_lidar_saw(page: Any, record: Record) -> None:
     assert float(told[2]) == pytest.approx(scan.min(), abs=0.026)
 
 
+def test_page_shows_what_the_followed_robot_says_and_hears(page: Any, record: Record) -> None:
+    path, recording = record("warehouse_messages", "random")
+    talk = recording.messages
+    assert talk is not None
+    said = np.rint(talk.said * 100.0) / 100.0 + 0.0  # as it is kept, and no -0.00
+    old, forgotten = talk.age.max(axis=2) > 1, ((talk.heard_from >= 0) & (talk.age < 0)).any(axis=2)
+    for step, robot in (np.argwhere(old)[0], np.argwhere(forgotten)[-1]):
+        page.open(path, f"step={step}&robot={robot}&paused")
+        assert page.text("robot-sent") == ", ".join(f"{value:.2f}" for value in said[step, robot])
+        lines = []
+        for sender, age in zip(talk.heard_from[step, robot], talk.age[step, robot], strict=True):
+            if sender >= 0:
+                words = ", ".join(f"{value:.2f}" for value in said[step - age, sender])
+                lines.append(f"carrier_{sender}: " + (f"{words}; {age:g} s old" if age >= 0 else "nothing"))
+        assert lines
+        assert page.run("Array.from(document.getElementById('robot-received').children, (e) => e.textContent)") == lines
+    step, robot = np.argwhere(talk.heard_from[1 : talk.known, :, 0] < 0)[0] + (1, 0)
+    page.open(path, f"step={step}&robot={robot}&paused")
+    assert page.text("robot-received") == "none: no robot in range"
+    page.key("Home")
+    assert page.text("robot-sent") == "none"
+    page.key("End")
+    assert (page.text("robot-sent"), page.text("robot-received")) == ("-", "-")
+
+
 def test_page_shows_further_fields_and_events(page: Any, tmp_path: Path) -> None:
     simulator = open_world(load_scenario("warehouse_small")).roster(1)
     assert isinstance(simulator, WarehouseSimulator)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -133,6 +133,58 @@ def test_recording_keeps_fewer_scans_when_there_would_be_too_many(
     assert recording.lidar is not None
     assert recording.lidar.stride == 3
     assert len(recording.lidar.values) == 17  # steps 0, 3, ..., 48
+
+
+@pytest.mark.parametrize("kind", ["continuous", "discrete"])
+def test_recording_keeps_what_robots_said_and_what_they_see_of_it(kind: Literal["continuous", "discrete"]) -> None:
+    """The block ``messages`` of every step, put together again from what is kept."""
+    world = open_world(load_scenario("warehouse_messages"))
+    section = world.config.communication.model_copy(
+        update={"kind": kind, "size": 3, "period_steps": 2, "loss": 0.3, "hold_steps": 4}
+    )
+    simulator = WarehouseSimulator(world.config.model_copy(update={"communication": section}), world.layout, 1)
+    blocks: list[np.ndarray] = []
+
+    def keep(simulator: WarehouseSimulator, env: int) -> list[ReplayEvent]:
+        role = simulator.spec.roles[0]
+        seen = simulator.arrays.roles["carrier"].observations[env, :, role.observation.slice_of("messages")]
+        blocks.append(seen.reshape(8, 3, 5).copy())
+        return []
+
+    policy = RandomPolicy(simulator.spec, 3)
+    recording = record_episode(simulator, policy, seed=5, max_steps=60, scenario_name="x", read_events=keep)
+    simulator.close()
+    record = recording.messages
+    assert record is not None
+    assert (record.discrete, record.size, record.num_shown, record.known) == (kind == "discrete", 3, 3, 61)
+    assert np.isnan(record.said[0::2]).all()
+    assert not np.isnan(record.said[1::2]).any()
+    for step, block in enumerate(blocks, 1):
+        for robot, place in np.ndindex(8, 3):
+            valid, age, *values = block[robot, place]
+            kept = int(record.age[step, robot, place])
+            assert (kept >= 0) == bool(valid)
+            if valid:
+                assert age == pytest.approx(kept / 4)
+                said = record.said[step - kept, record.heard_from[step, robot, place]]
+                expected = np.eye(3)[int(said[0])] if kind == "discrete" else said
+                np.testing.assert_allclose(values, expected, atol=1e-6)
+    ages = record.age[1:]
+    assert set(np.unique(ages)) == {-1, 0, 1, 2, 3, 4}
+
+
+def test_recording_keeps_the_first_values_and_senders_when_there_would_be_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bridge.replay.message_tape._MAX_SAID", 8 * 21)
+    monkeypatch.setattr("bridge.replay.message_tape._MAX_HEARD", 8 * 21 * 2 + 7)
+    simulator = open_simulator("warehouse_messages")
+    recording = record_episode(simulator, RandomPolicy(simulator.spec, 3), seed=5, max_steps=20, scenario_name="x")
+    simulator.close()
+    assert recording.messages is not None
+    assert recording.messages.said.shape == (21, 8, 1)
+    assert recording.messages.heard_from.shape == (21, 8, 2)
+    assert (recording.messages.size, recording.messages.num_shown) == (2, 3)
 
 
 def test_recording_shows_the_environment_that_is_asked_for(policies: Policies) -> None:
