@@ -334,27 +334,6 @@ def test_a_queue_in_front_of_a_station_does_not_keep_the_picker_out(make_warehou
     assert min(result.metrics["deliveries"] for result in results) > 10
 
 
-# Every two neighbouring cells of these lie on a loop. Pickers that had the right of way over the queue at all times
-# pushed carriers to and fro in the lanes, and these them, for ever.
-LOOPS = (
-    ("P.P.P.P.\n........\nE.##.##.\n..##.##S\nE.......", 3, 2),
-    (".E.....#\nS.##.#.#\n..#.....\n..S.P.S.", 3, 2),
-    ("E.....###\n.#....###\n.S.######\n.....####\n......###\n##.#.E###\n##S..####", 4, 3),
-    ("#.S..\n#.#..\n.E...\n.....\n...P.\n###..", 5, 2),
-)
-
-
-@pytest.mark.parametrize(("floor", "carriers", "pickers"), LOOPS)
-def test_carriers_and_pickers_do_not_push_each_other_to_and_fro_in_lanes(
-    make_warehouse: Any, floor: str, carriers: int, pickers: int
-) -> None:
-    config, layout = make_warehouse(floor, fleet=_fleet(carriers, pickers), episode_steps=400)
-    simulator = WarehouseSimulator(config, with_meeting_places(layout, "test"), 4)
-    results = run_episodes(simulator, PibtPolicy(simulator), seed=1, num_episodes=4)
-    assert min(result.metrics["deliveries"] for result in results) > 30
-    assert sum(result.metrics["livelocks"] + result.metrics["deadlocks"] for result in results) == 0
-
-
 def test_drives_meet_too(make_warehouse: Any) -> None:
     """Scripted: two robots with differential drive that stand where they should be served, slowly enough."""
     drive = DifferentialDriveConfig(station_radius_m=0.4)
