@@ -34,21 +34,22 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class _Column:
-    """One figure: heading, where a row has it, and whether its confidence interval is shown."""
+    """One figure: heading, where a row has it, whether its interval is shown, and to how many decimals at most."""
 
     heading: str
     figure: str
     interval: bool = False
+    decimals: int = 6
 
     def cell(self, row: CrossRow) -> str:
         value = row.efficiency if self.figure == "efficiency" else row.result.figures.get(self.figure)
         if value is None:
             return "-"
-        return _with_interval(value) if self.interval else _plain(value.mean)
+        return _with_interval(value, self.decimals) if self.interval else _plain(value.mean)
 
 
 _COLUMNS = (
-    _Column("efficiency", "efficiency", interval=True),
+    _Column("efficiency", "efficiency", interval=True, decimals=3),
     _Column("deliveries/h", "deliveries_per_h", interval=True),
     _Column("collisions", "collisions"),
     _Column("deadlocks", "deadlocks"),
@@ -129,11 +130,11 @@ def _width(column: _Column, rows: Sequence[CrossRow]) -> int:
     return max(len(column.heading), *(len(column.cell(row)) for row in rows))
 
 
-def _with_interval(value: Estimate) -> str:
+def _with_interval(value: Estimate, most: int) -> str:
     """Mean and half width to the second digit of the half width: what lies beyond is noise."""
     if math.isnan(value.half_width) or value.half_width == 0.0:
         return _plain(value.mean)
-    decimals = min(6, max(0, 1 - math.floor(math.log10(value.half_width))))
+    decimals = min(most, max(0, 1 - math.floor(math.log10(value.half_width))))
     return f"{value.mean:.{decimals}f} ± {value.half_width:.{decimals}f}"
 
 
