@@ -30,6 +30,7 @@ Cells = NDArray[np.int32]
 _DERIVED_SHARE: Final = 4
 _MOST_DERIVED: Final = 64
 _LISTED: Final = 5
+_ONE: Final = {"pick-ups": "pick-up", "deliveries": "delivery"}
 
 
 def road_layout(
@@ -160,7 +161,7 @@ class _Stations:
             left = set(pool) - set(chosen)
             pool = [cell for cell in pool if cell in left]
             if chosen:
-                derived.append(f"{len(chosen)} {kind} ({self._shown(chosen)})")
+                derived.append(f"{len(chosen)} {kind if len(chosen) > 1 else _ONE[kind]} ({self._shown(chosen)})")
                 self.notes.append(
                     f"{kind}: {len(chosen)} derived; named nodes first, then ends of roads, other nodes, lanes."
                 )

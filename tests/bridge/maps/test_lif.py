@@ -373,7 +373,7 @@ def test_import_lif_derives_the_stations_that_a_file_lacks_and_says_so(read: Rea
     assert (len(imported.layout.pickups), len(imported.layout.deliveries)) == (1, 1)
     assert any(note.startswith("deliveries: 1 derived") for note in imported.notes)
     assert imported.warnings == (
-        "Derived, because the file gives the roads none: 1 deliveries (B). The actions at its nodes are: 'pick' (1), "
+        "Derived, because the file gives the roads none: 1 delivery (B). The actions at its nodes are: 'pick' (1), "
         "'inspect' (1), 'startCharging' (1), 'stopCharging' (1). Move them in the layout file; --no-derive-stations "
         "refuses such files.",
     )

@@ -313,7 +313,7 @@ def test_import_building_derives_stations_at_named_places_unless_it_is_told_not_
         read(document, derive_stations=False)
     imported = read(document)
     layout = imported.layout
-    assert imported.warnings[-1].startswith("Derived, because the file gives the roads none: 1 pick-ups (")
+    assert imported.warnings[-1].startswith("Derived, because the file gives the roads none: 1 pick-up (")
     assert layout.to_drawing()[1] == "#S.......E#"
 
 
