@@ -24,6 +24,7 @@ from bridge.warehouse.layout import Layout
 from bridge.warehouse.layout_variation import LayoutVariant
 from bridge.warehouse.traffic_plan import draw_borders, draw_speed_limits, special_borders, speed_zones
 from trainers.config import train_config
+from trainers.curriculum import require_steering
 from trainers.scenario_config import training_scenarios
 
 __all__ = ["app"]
@@ -164,8 +165,11 @@ def validate(files: Annotated[list[str], typer.Argument(help="Scenario names, fi
 
 def _check(scenario: Scenario) -> None:
     config = train_config(scenario)
-    open_world(scenario)
-    open_scenarios(training_scenarios(scenario, config.scenarios, config.curriculum))
+    for warning in getattr(open_world(scenario), "warnings", ()):
+        print(f"warning: {scenario.path}: {warning}", file=sys.stderr)
+    world = open_scenarios(training_scenarios(scenario, config.scenarios, config.curriculum))
+    if config.curriculum:
+        require_steering(config.curriculum, world.spec, f"{scenario.path}: train.curriculum")
 
 
 @app.command()

@@ -90,13 +90,14 @@ class TrainConfig(BaseModel):
         if self.scenarios and self.curriculum:
             raise ValueError("expected either scenarios or curriculum, got both. Remove one.")
         for index, stage in enumerate(self.curriculum):
-            if (stage.advance_above is None) != (index == len(self.curriculum) - 1):
-                wanted = "no advance_above on the last stage" if stage.advance_above is not None else "advance_above"
-                raise ValueError(f"expected {wanted}, got {stage.advance_above} in curriculum[{index}].")
-        if self.curriculum and self.curriculum[0].fall_back_below is not None:
-            raise ValueError(
-                f"expected no fall_back_below on the first stage, got {self.curriculum[0].fall_back_below}."
-            )
+            advance = {key: value for key, value in stage.thresholds.items() if key.startswith("advance")}
+            if bool(advance) == (index == len(self.curriculum) - 1):
+                wanted = f"no {next(iter(advance))} on the last stage" if advance else "advance_above or advance_below"
+                got = next(iter(advance.values())) if advance else "neither"
+                raise ValueError(f"expected {wanted}, got {got} in curriculum[{index}].")
+        for key, value in self.curriculum[0].thresholds.items() if self.curriculum else ():
+            if key.startswith("fall_back"):
+                raise ValueError(f"expected no {key} on the first stage, got {value}.")
         return self
 
     @property

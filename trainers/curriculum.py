@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bridge.errors import SpecMismatchError
+from bridge.scenario_faults import did_you_mean
 from bridge.specs import WorldSpec
 from trainers.scenario_config import CurriculumStage
 
-__all__ = ["RETURN_FIGURES", "Curriculum"]
+__all__ = ["RETURN_FIGURES", "Curriculum", "require_steering"]
 
 RETURN_FIGURES = ("return_sum", "return_mean")
 """Figures of an episode that every world has, beside its own."""
@@ -21,21 +22,20 @@ class Curriculum:
     """The running stage, and the figures that decide when it ends.
 
     A stage is left when the mean over its last ``episodes`` episodes, all of them played on it since it was
-    entered, is above ``advance_above`` or below ``fall_back_below``. Episodes that began on another stage and
-    end after the change do not count.
+    entered, crosses one of its thresholds. Episodes that began on another stage and end after the change do not
+    count.
 
     Args:
         stages: The stages, at least one.
         spec: What the worlds look like.
 
     Raises:
-        SpecMismatchError: A stage names a figure that the worlds do not have, or of which less is better.
+        SpecMismatchError: As :func:`require_steering`.
     """
 
     def __init__(self, stages: Sequence[CurriculumStage], spec: WorldSpec) -> None:
         self._stages = tuple(stages)
-        for index, stage in enumerate(self._stages):
-            _require_metric(stage.metric, spec, f"train.curriculum[{index}].metric")
+        require_steering(stages, spec, "train.curriculum")
         self._stage = self._highest = 0
         self._values: deque[float] = deque(maxlen=self._stages[0].episodes)
 
@@ -75,11 +75,8 @@ class Curriculum:
         if len(self._values) < stage.episodes:
             return None
         mean = math.fsum(self._values) / len(self._values)
-        if stage.advance_above is not None and mean > stage.advance_above:
-            return self._enter(self._stage + 1, f"above {stage.advance_above:g}", mean)
-        if stage.fall_back_below is not None and mean < stage.fall_back_below:
-            return self._enter(self._stage - 1, f"below {stage.fall_back_below:g}", mean)
-        return None
+        step, why = stage.verdict(mean)
+        return self._enter(self._stage + step, why, mean) if step else None
 
     def state(self) -> dict[str, Any]:
         """Plain values for a checkpoint."""
@@ -100,9 +97,44 @@ class Curriculum:
         )
 
 
-def _require_metric(name: str, spec: WorldSpec, where: str) -> None:
-    better = {metric.name: metric.higher_is_better for metric in spec.metrics}
-    known = [*RETURN_FIGURES, *(metric for metric, higher in better.items() if higher is not False)]
-    if name not in known:
-        found = f"{name!r}, of which less is better" if better.get(name) is False else repr(name)
-        raise SpecMismatchError(f"{where}: expected one of {', '.join(known)}, got {found}.")
+def require_steering(stages: Sequence[CurriculumStage], spec: WorldSpec, where: str) -> None:
+    """Raise unless every stage names a figure that can decide, and thresholds that go its way.
+
+    Args:
+        stages: The stages of a curriculum.
+        spec: What the worlds look like.
+        where: Key of the curriculum, for messages.
+
+    Raises:
+        SpecMismatchError: A line for every stage with a figure that the worlds do not have, of which neither more nor
+            less is better, or with thresholds that take the worse for the better.
+    """
+    better = {**dict.fromkeys(RETURN_FIGURES, True), **{one.name: one.higher_is_better for one in spec.metrics}}
+    faults = [
+        f"{where}[{index}].{fault}" for index, stage in enumerate(stages) if (fault := _steering_fault(stage, better))
+    ]
+    if faults:
+        raise SpecMismatchError("\n".join(faults))
+
+
+def _steering_fault(stage: CurriculumStage, better: Mapping[str, bool | None]) -> str | None:
+    steering = [name for name, more in better.items() if more is not None]
+    if stage.metric not in steering:
+        found = repr(stage.metric)
+        if stage.metric in better:
+            found += ", of which neither more nor less is better"
+        return f"metric: expected one of {', '.join(steering)}, got {found}.{did_you_mean(stage.metric, steering)}"
+    more = better[stage.metric]
+    if stage.more_is_better is None or stage.more_is_better == more:
+        return None
+    wrong = next(iter(stage.thresholds))
+    right = {
+        "advance_above": "advance_below",
+        "advance_below": "advance_above",
+        "fall_back_above": "fall_back_below",
+        "fall_back_below": "fall_back_above",
+    }[wrong]
+    return (
+        f"{wrong}: expected {right}, because {'more' if more else 'less'} is better of {stage.metric!r}, "
+        f"got {wrong}={stage.thresholds[wrong]:g}."
+    )

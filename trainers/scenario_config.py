@@ -40,24 +40,68 @@ class CurriculumStage(_Entry):
 
     metric: str = Field(
         "return_mean",
-        description="Figure that decides, the higher the better: one of the world's, or return_sum, return_mean.",
+        description="Figure that decides: one of the world's of which more, or less, is better; or return_sum, "
+        "return_mean, of which more is.",
     )
     advance_above: float | None = Field(
-        None, description="Go on to the next stage when the mean is above this; null on the last stage only."
+        None, description="More is better: go on to the next stage when the mean is above this; not on the last stage."
+    )
+    advance_below: float | None = Field(
+        None, description="Less is better: go on to the next stage when the mean is below this; not on the last stage."
     )
     fall_back_below: float | None = Field(
-        None, description="Go back to the stage before when the mean is below this; null: never."
+        None, description="More is better: go back to the stage before when the mean is below this; null: never."
+    )
+    fall_back_above: float | None = Field(
+        None, description="Less is better: go back to the stage before when the mean is above this; null: never."
     )
     episodes: int = Field(
         50, ge=1, le=100_000, description="Number of episodes of the stage, the last ones, that the mean is taken over."
     )
 
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """What is stated of the four keys ``advance_above`` to ``fall_back_above``."""
+        keys = ("advance_above", "advance_below", "fall_back_below", "fall_back_above")
+        return {key: getattr(self, key) for key in keys if getattr(self, key) is not None}
+
+    @property
+    def more_is_better(self) -> bool | None:
+        """What the thresholds take for better: more, or less; None without any."""
+        if not self.thresholds:
+            return None
+        return self.advance_above is not None or self.fall_back_below is not None
+
+    def verdict(self, mean: float) -> tuple[int, str]:
+        """By how many stages a mean moves on, 1, 0 or -1, and which threshold says so, in words."""
+        if self.advance_above is not None and mean > self.advance_above:
+            return 1, f"above {self.advance_above:g}"
+        if self.advance_below is not None and mean < self.advance_below:
+            return 1, f"below {self.advance_below:g}"
+        if self.fall_back_below is not None and mean < self.fall_back_below:
+            return -1, f"below {self.fall_back_below:g}"
+        if self.fall_back_above is not None and mean > self.fall_back_above:
+            return -1, f"above {self.fall_back_above:g}"
+        return 0, ""
+
     @model_validator(mode="after")
     def _ordered(self) -> Self:
+        more = {"advance_above", "fall_back_below"} & self.thresholds.keys()
+        less = {"advance_below", "fall_back_above"} & self.thresholds.keys()
+        if more and less:
+            raise ValueError(
+                "expected advance_above and fall_back_below where more is better, or advance_below and fall_back_above "
+                f"where less is, got {' and '.join(sorted(more | less))}."
+            )
         advance, back = self.advance_above, self.fall_back_below
         if advance is not None and back is not None and back >= advance:
             raise ValueError(
                 f"expected fall_back_below < advance_above, got fall_back_below={back} >= advance_above={advance}."
+            )
+        advance, back = self.advance_below, self.fall_back_above
+        if advance is not None and back is not None and back <= advance:
+            raise ValueError(
+                f"expected fall_back_above > advance_below, got fall_back_above={back} <= advance_below={advance}."
             )
         return self
 

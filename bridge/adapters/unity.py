@@ -205,7 +205,7 @@ class UnityWorld:
         more = [MetricSpec(key, "Statistic of the Unity scene.") for key in self._config.statistics if key not in taken]
         if self._config.group_reward == "separate":
             more += [
-                MetricSpec(group_metric(role.name), f"Group rewards of the robots {role.name}, all together.")
+                MetricSpec(group_metric(role.name), f"Group rewards of the robots {role.name}, all together.", True)
                 for role in spec.roles
             ]
         size = self._config.state_size

@@ -58,3 +58,27 @@ def test_show_draws_one_way_cells_and_speed_zones(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["show", str(file)])
     assert result.exit_code == 0, result.exception
     assert "borders of cells: 8 one way (> < v ^), 2 closed (| -)\n  S>P>.>E\n  ^ - - v\n  .<.<.<.\n" in result.output
+
+
+def test_validate_checks_what_steers_a_curriculum(tmp_path: Path) -> None:
+    entries = (
+        ("deliverys", "advance_above: 1", "got 'deliverys'. Did you mean 'deliveries'?"),
+        ("collisions", "advance_above: 1", "expected advance_below, because less is better of 'collisions'"),
+        ("collisions", "advance_below: 1", None),
+    )
+    for metric, threshold, message in entries:
+        file = tmp_path / "yard.yaml"
+        file.write_text(
+            "schema: 1\nworld: warehouse\nwarehouse:\n  layout: {grid: 'S..P.PPE'}\n"
+            "  fleet: [{role: carrier, count: 1}]\n  observation: [{block: self}]\n"
+            "train:\n  agent_id: false\n  curriculum:\n"
+            f"    - {{scenario: self, metric: {metric}, {threshold}}}\n    - {{scenario: other.yaml}}\n"
+        )
+        (tmp_path / "other.yaml").write_text(file.read_text().split("train:")[0])
+        result = CliRunner().invoke(app, ["validate", str(file)])
+        if message is None:
+            assert result.exit_code == 0, result.exception
+        else:
+            assert isinstance(result.exception, ScenarioError)
+            assert f"{file}: train.curriculum[0]." in str(result.exception)
+            assert message in str(result.exception)

@@ -34,8 +34,8 @@ TINY: dict[str, Any] = {
     "agent_id": False,
     "debug": True,
 }
-# Of the world's figures the one that is known beforehand: the share of the time in which robots have a task is 1.
-ALWAYS = {"metric": "busy_share", "episodes": 3}
+# One of the world's figures that are known beforehand: robots that are refused what would touch never collide.
+ALWAYS = {"metric": "collisions", "episodes": 3}
 
 
 @pytest.fixture
@@ -58,6 +58,10 @@ THREE = stages(
     {"scenario": "a", "metric": "deliveries", "advance_above": 2.0, "episodes": 2},
     {"scenario": "b", "metric": "return_mean", "advance_above": 5.0, "fall_back_below": 1.0, "episodes": 3},
     {"scenario": "c", "metric": "deliveries", "fall_back_below": 4.0, "episodes": 1},
+)
+FEWER = stages(
+    {"scenario": "a", "metric": "deadlocks", "advance_below": 0.5, "episodes": 2},
+    {"scenario": "b", "metric": "deadlocks", "fall_back_above": 3.0, "episodes": 1},
 )
 
 
@@ -105,22 +109,56 @@ def test_curriculum_goes_on_where_it_was_when_its_state_is_loaded(scenario: Scen
     assert record(other, 1, 6.0) is not None
 
 
+def test_curriculum_goes_on_below_and_falls_back_above_where_less_is_better(scenario: Scenario) -> None:
+    curriculum = Curriculum(FEWER, open_world(scenario).spec)
+    for stage, values, goes_to, words in (
+        (0, (1.0, 0.0), 0, None),
+        (0, (0.0,), 1, "deadlocks was 0 over 2 episodes of a, below 0.5; new"),
+        (1, (3.0,), 1, None),
+        (1, (4.0,), 0, "deadlocks was 4 over 1 episodes of b, above 3; new"),
+    ):
+        for value in values:
+            curriculum.record(stage, {"deadlocks": value})
+        message = curriculum.advance()
+        assert (message is None) if words is None else (message is not None and words in message)
+        assert curriculum.stage == goes_to
+
+
 @pytest.mark.parametrize(
-    ("metric", "message"),
+    ("entry", "message"),
     [
-        ("throughput", r"train\.curriculum\[0\]\.metric: expected one of return_sum, .*, got 'throughput'\."),
-        ("collisions", r"got 'collisions', of which less is better\."),
+        (
+            {"metric": "throughput"},
+            r"train\.curriculum\[0\]\.metric: expected one of return_sum, .*, got 'throughput'\.$",
+        ),
+        ({"metric": "colisions"}, r"got 'colisions'\. Did you mean 'collisions'\?"),
+        ({"metric": "delivery_gini"}, r"got 'delivery_gini', of which neither more nor less is better\."),
+        (
+            {"metric": "collisions", "advance_above": 1.5},
+            r"curriculum\[0\]\.advance_above: expected advance_below, because less is better of 'collisions', "
+            r"got advance_above=1\.5\.",
+        ),
+        (
+            {"metric": "deliveries", "fall_back_above": 9},
+            r"fall_back_above: expected fall_back_below, because more is better of 'deliveries'",
+        ),
+        ({"advance_below": 9}, r"expected advance_above, because more is better of 'return_mean'"),
     ],
 )
-def test_curriculum_refuses_figures_that_say_nothing_good(scenario: Scenario, metric: str, message: str) -> None:
+def test_curriculum_refuses_figures_that_cannot_decide_and_thresholds_the_wrong_way_round(
+    scenario: Scenario, entry: dict[str, Any], message: str
+) -> None:
     with pytest.raises(SpecMismatchError, match=message):
-        Curriculum(stages({"scenario": "a", "metric": metric}), open_world(scenario).spec)
+        Curriculum(stages({"scenario": "a", **entry}), open_world(scenario).spec)
 
 
 @pytest.mark.parametrize(
     ("train_section", "message"),
     [
-        ({"curriculum": [{"scenario": "self"}, {"scenario": "self"}]}, r"expected advance_above, got None in curricu"),
+        (
+            {"curriculum": [{"scenario": "self"}, {"scenario": "self"}]},
+            r"expected advance_above or advance_below, got neither in curr",
+        ),
         ({"curriculum": [{"scenario": "self", "advance_above": 1.0}]}, r"expected no advance_above on the last stage"),
         (
             {"curriculum": [{"scenario": "self", "fall_back_below": 1.0}]},
@@ -130,6 +168,15 @@ def test_curriculum_refuses_figures_that_say_nothing_good(scenario: Scenario, me
             {"curriculum": [{"scenario": "self", "advance_above": 1.0, "fall_back_below": 2.0}]},
             r"fall_back_below=2\.0 >= advance_above=1\.0",
         ),
+        (
+            {"curriculum": [{"scenario": "self", "advance_below": 2.0, "fall_back_above": 1.0}]},
+            r"fall_back_above=1\.0 <= advance_below=2\.0",
+        ),
+        (
+            {"curriculum": [{"scenario": "self", "advance_below": 2.0, "fall_back_below": 1.0}]},
+            r"where less is, got advance_below and fall_back_below\.",
+        ),
+        ({"curriculum": [{"scenario": "self", "advance_below": 1.0}]}, r"expected no advance_below on the last stage"),
         (
             {"curriculum": [{"scenario": "self"}], "scenarios": [{"scenario": "self"}]},
             r"expected either scenarios or curriculum, got both",
@@ -222,8 +269,8 @@ def test_training_on_a_list_repeats_bit_for_bit_whatever_the_number_of_workers(
 
 def _curriculum_config(scenario: Scenario, **changes: Any) -> TrainConfig:
     entries = [
-        {"scenario": "self", **ALWAYS, "advance_above": 0.5},
-        {"scenario": "three.yaml", **ALWAYS, "advance_above": 2.0, "fall_back_below": 1.5},
+        {"scenario": "self", **ALWAYS, "advance_below": 0.5},
+        {"scenario": "three.yaml", **ALWAYS, "advance_below": -2.0, "fall_back_above": -1.5},
         {"scenario": "never.yaml"},
     ]
     never = (scenario.folder / "two.yaml").read_text().replace("schema: 1", "schema: 1\nname: never")
@@ -236,9 +283,8 @@ def test_training_follows_the_curriculum_and_resumes_on_its_stage(scenario: Scen
     train(scenario, _curriculum_config(scenario), tmp_path / "whole", listener=listener)
     figures = read_metrics(RunFolder(tmp_path / "whole"))
     played = [line["curriculum/stage"] for line in figures]
-    # Robots always have a task: the share of 1 is above the first threshold and below the second.
-    assert listener.messages[0].startswith("curriculum: busy_share was 1 over 3 episodes of self, above 0.5;")
-    assert any("of three.yaml, below 1.5; new episodes are played on stage 1" in text for text in listener.messages)
+    assert listener.messages[0].startswith("curriculum: collisions was 0 over 3 episodes of self, below 0.5;")
+    assert any("of three.yaml, above -1.5; new episodes are played on stage 1" in text for text in listener.messages)
     assert {0, 1} == set(played)
     assert figures[-1]["scenario/three/episodes"] > 0
     assert not any("scenario/never/episodes" in line for line in figures)
@@ -268,7 +314,7 @@ def test_training_swaps_the_warehouse_of_a_running_player_when_the_stage_changes
         text = json.dumps({"schema": 1, "name": f"{name}_unity", "world": "unity", "unity": section})
         (scenario.folder / f"{name}_unity.yaml").write_text(text)
     linked = load_scenario(scenario.folder / "two_unity.yaml")
-    entries = [{"scenario": "self", **ALWAYS, "advance_above": 0.5}, {"scenario": "three_unity.yaml"}]
+    entries = [{"scenario": "self", **ALWAYS, "advance_below": 0.5}, {"scenario": "three_unity.yaml"}]
     config = train_config(linked, {**TINY, "num_envs": 1, "updates": 4, "curriculum": entries})
     result = train(linked, config, tmp_path / "run")
     played = [line["curriculum/stage"] for line in read_metrics(RunFolder(tmp_path / "run"))]
