@@ -304,6 +304,12 @@ class ContactConfig(Section):
     )
 
     @model_validator(mode="after")
+    def _stop_s_needs_stop(self) -> Self:
+        if self.rule != "stop" and self.stop_s != type(self).model_fields["stop_s"].default:
+            raise ValueError(f"expected no stop_s with rule {self.rule!r}, got {self.stop_s}. Use rule 'stop'.")
+        return self
+
+    @model_validator(mode="after")
     def _respawn_needs_despawn(self) -> Self:
         if self.rule != "despawn" and self.respawn_after_s is not None:
             raise ValueError(
@@ -409,6 +415,17 @@ class WarehouseConfig(Section):
             raise ValueError("expected a block 'target' or 'neighbours' with position_noise_m, got none.")
         if random.neighbour_dropout > 0 and "neighbours" not in blocks:
             raise ValueError("expected a block 'neighbours' with neighbour_dropout, got none.")
+        return self
+
+    @model_validator(mode="after")
+    def _warm_up_ends(self) -> Self:
+        decision_steps = self.drive.decision_steps if isinstance(self.drive, DifferentialDriveConfig) else 1
+        step_s, warm_up_s = self.drive.step_s * decision_steps, self.metrics.warm_up_s
+        if warm_up_s > (self.episode_steps - 1) * step_s + 1e-9:
+            raise ValueError(
+                f"expected metrics.warm_up_s to end within episodes of {self.episode_steps} steps of {step_s:g} s, "
+                f"got warm_up_s={warm_up_s}. Nothing would be measured: lower it, or raise episode_steps."
+            )
         return self
 
     @model_validator(mode="after")

@@ -141,6 +141,14 @@ class TaskConfig(Section):
             raise ValueError("expected no load with arrival 'list', got one. State load_kg of the transports instead.")
         return self
 
+    @model_validator(mode="after")
+    def _rate_needs_poisson(self) -> Self:
+        if self.arrival != "poisson" and self.rate_per_h != type(self).model_fields["rate_per_h"].default:
+            raise ValueError(
+                f"expected no rate_per_h with arrival {self.arrival!r}, got {self.rate_per_h}. Use arrival 'poisson'."
+            )
+        return self
+
     @property
     def has_loads(self) -> bool:
         """Some load weighs something."""
