@@ -11,6 +11,7 @@ from bridge.policy import FleetPolicy, PolicyFactory
 from bridge.roster import Roster, RosterArrays
 from bridge.specs import WorldSpec
 from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.dead_ends import dead_end_warnings
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.layout_variation import LayoutVariant, layout_variants
 from bridge.warehouse.loading import load_layout
@@ -64,6 +65,11 @@ class WarehouseWorld:
     def variants(self) -> tuple[LayoutVariant, ...]:
         """The variants of the floor plan that episodes are played on; none where they are played on the plan itself."""
         return self._variants
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is allowed in this warehouse, but likely to stop the fleet; each sentence begins with the dotted key."""
+        return tuple(f"warehouse.{line}" for line in dead_end_warnings(self._config, self._layout))
 
     def roster(
         self, num_envs: int, *, first_env: int = 0, arrays: RosterArrays | None = None

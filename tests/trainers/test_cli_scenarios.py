@@ -82,3 +82,16 @@ def test_validate_checks_what_steers_a_curriculum(tmp_path: Path) -> None:
             assert isinstance(result.exception, ScenarioError)
             assert f"{file}: train.curriculum[0]." in str(result.exception)
             assert message in str(result.exception)
+
+
+def test_validate_warns_about_dead_ends_in_which_robots_block_each_other(tmp_path: Path) -> None:
+    file = tmp_path / "spur.yaml"
+    head = "schema: 1\nworld: warehouse\nwarehouse:\n  fleet: [{role: carrier, count: 2}]\n"
+    file.write_text(head + '  layout: {grid: "P...##\\nE....S"}\n')
+    result = CliRunner().invoke(app, ["validate", str(file)])
+    assert result.exit_code == 0, result.exception
+    assert result.stdout == f"{file}: ok\n"
+    assert result.stderr.startswith(f"warning: {file}: warehouse.layout: robots cannot pass each other in dead ends")
+    assert "row 1, column 5 lies 2 cells inside, from row 1, column 3." in result.stderr
+    file.write_text(head + '  layout: {grid: "P....\\nE...S"}\n')
+    assert CliRunner().invoke(app, ["validate", str(file)]).stderr == ""
