@@ -93,6 +93,7 @@ def throughput_bound(config: WarehouseConfig, layout: Layout) -> ThroughputBound
     It bounds the expectation over the random transports; a single episode may lie above it by chance.
     """
     config = config.model_copy(update={"fleet": tuple(role for role in config.fleet if role.job == "carry")})
+    config = config.model_copy(update={"drive": config.fastest_drive})
     window = _Window.of(config)
     service = ServiceSteps.of(config.tasks.service, window.step_s)
     stays = make_stays(config, layout)

@@ -7,12 +7,20 @@ Unity scene.
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from bridge.warehouse.config_communication import CommunicationConfig, MessagesBlock
+from bridge.warehouse.config_drives import (
+    DifferentialDriveConfig,
+    DriveConfig,
+    GridConfig,
+    HeadingGridConfig,
+    ProtectiveFieldConfig,
+    fastest_of,
+)
+from bridge.warehouse.config_fleet import RoleConfig
 from bridge.warehouse.config_monitoring import DeadlockConfig, MetricsConfig
 from bridge.warehouse.config_randomisation import RandomisationConfig
 from bridge.warehouse.config_work import (
@@ -90,105 +98,6 @@ class LayoutConfig(Section):
         if (self.file is None) == (self.grid is None):
             raise ValueError(f"expected either 'file' or 'grid', got {'neither' if self.file is None else 'both'}.")
         return self
-
-
-class RoleConfig(Section):
-    """Robots of one kind."""
-
-    role: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=32, description="Name of the role, e.g. carrier.")
-    count: int = Field(ge=1, le=10_000, description="Number of robots.")
-    job: Literal["carry", "pick"] = Field(
-        "carry",
-        description="carry: transports; pick: stands beside carriers while they fetch, which they cannot without.",
-    )
-    radius_m: float = Field(0.35, gt=0, le=10, description="Radius of the circular footprint in m.")
-    length_m: float | None = Field(
-        None, gt=0, le=20, description="Of a rectangular footprint instead, along the heading in m; null: circular."
-    )
-    width_m: float | None = Field(None, gt=0, le=20, description="Of the same, across the heading in m.")
-    payload_kg: float | None = Field(None, gt=0, description="Heaviest load that it can carry in kg; null: any.")
-    battery: BatteryConfig = Field(default_factory=BatteryConfig, description="Battery of each robot.")
-
-    @model_validator(mode="after")
-    def _one_footprint(self) -> Self:
-        if (self.length_m is None) != (self.width_m is None):
-            given = "length_m" if self.width_m is None else "width_m"
-            raise ValueError(f"expected length_m and width_m together, got {given} alone.")
-        # Resolved configurations state every default.
-        if self.length_m is not None and self.radius_m != type(self).model_fields["radius_m"].default:
-            raise ValueError("expected either radius_m or length_m and width_m, got both.")
-        return self
-
-    @property
-    def half_sides_m(self) -> tuple[float, float]:
-        """Half the length and half the width of a rectangular footprint; zeros for a circular one."""
-        if self.length_m is None or self.width_m is None:
-            return 0.0, 0.0
-        return 0.5 * self.length_m, 0.5 * self.width_m
-
-    @property
-    def footprint(self) -> str:
-        """The footprint in words."""
-        if self.length_m is None:
-            return f"disc of radius {self.radius_m:g} m"
-        return f"rectangle, {self.length_m:g} m long, {self.width_m:g} m wide"
-
-    @property
-    def outer_radius_m(self) -> float:
-        """Radius of the smallest disc that holds the footprint, whichever way the robot faces."""
-        return self.radius_m if self.length_m is None else math.hypot(*self.half_sides_m)
-
-    @property
-    def inner_radius_m(self) -> float:
-        """Radius of the largest disc that fits into the footprint."""
-        return self.radius_m if self.length_m is None else min(self.half_sides_m)
-
-
-class GridConfig(Section):
-    """Robots move from cell to cell: stay, up, right, down, left."""
-
-    kind: Literal["grid"] = "grid"
-    step_s: float = Field(1.0, gt=0, le=60, description="Simulated time of one step in s.")
-
-
-class HeadingGridConfig(Section):
-    """Robots face one of four sides: stay, one cell forward, or a quarter turn to the left or right."""
-
-    kind: Literal["grid_heading"] = "grid_heading"
-    step_s: float = Field(1.0, gt=0, le=60, description="Simulated time of one step in s.")
-
-
-class ProtectiveFieldConfig(Section):
-    """A robot's own safety, whatever it is told: it sees how far its way straight on is free, and can always stop."""
-
-    margin_m: float = Field(0.1, ge=0, le=10, description="Gap in m that is left to what it stops for.")
-
-
-class DifferentialDriveConfig(Section):
-    """Robots are driven by forward speed v and turn rate omega, both in [-1, 1] of their limits."""
-
-    kind: Literal["differential"] = "differential"
-    step_s: float = Field(0.1, gt=0, le=1, description="Simulated time of one physics step in s.")
-    decision_steps: int = Field(2, ge=1, le=100, description="Physics steps per action.")
-    max_speed_mps: float = Field(1.5, gt=0, description="Largest forward speed in m/s.")
-    max_reverse_mps: float = Field(0.3, ge=0, description="Largest backward speed in m/s.")
-    max_acceleration_mps2: float = Field(0.8, gt=0, description="Largest acceleration in m/s2.")
-    max_deceleration_mps2: float = Field(1.2, gt=0, description="Largest braking in m/s2.")
-    max_turn_rate_radps: float = Field(1.0, gt=0, description="Largest turn rate in rad/s.")
-    max_turn_acceleration_radps2: float = Field(2.0, gt=0, description="Largest turn acceleration in rad/s2.")
-    station_radius_m: float = Field(0.6, gt=0, description="A robot whose centre is this near has reached its target.")
-    lag_s: float = Field(
-        0.0,
-        ge=0,
-        le=10,
-        description="Time constant in s with which speed and turn rate follow their commands (first-order lag).",
-    )
-    protective_field: ProtectiveFieldConfig | None = Field(
-        None, description="Robots keep to speeds from which they can stop in the way that they have; null: they do not."
-    )
-
-
-DriveConfig = Annotated[GridConfig | HeadingGridConfig | DifferentialDriveConfig, Field(discriminator="kind")]
 
 
 class SelfBlock(Section):
@@ -379,11 +288,24 @@ class WarehouseConfig(Section):
             raise ValueError(
                 f"expected circular footprints with drive {self.drive.kind!r}, got length_m and width_m. Use radius_m."
             )
+        for role in self.fleet:
+            if self.drive.kind != "differential" and role.own_limits:
+                raise ValueError(
+                    f"expected no limits of its own in role {role.role!r} with drive {self.drive.kind!r}, "
+                    f"got {', '.join(role.own_limits)}. Robots on a grid drive a cell per step: use layout.speed_zones."
+                )
         if self.drive.kind == "differential" and self.mask_blocked_moves:
             raise ValueError("expected mask_blocked_moves false with drive 'differential', got true.")
         if self.drive.kind == "differential" and "window" in blocks:
             raise ValueError(f"expected no 'window' block with drive {self.drive.kind!r}, got one. Use 'lidar'.")
         return self
+
+    @property
+    def fastest_drive(self) -> DriveConfig:
+        """The drive with the limits that no role exceeds, and the weakest braking of all."""
+        if not isinstance(self.drive, DifferentialDriveConfig):
+            return self.drive
+        return fastest_of([role.drive_of(self.drive) for role in self.fleet])
 
     @property
     def charges(self) -> bool:

@@ -161,8 +161,9 @@ def _drive_faults(config: WarehouseConfig, drive: DifferentialDriveConfig, layou
             f"drive.station_radius_m: expected at most the cell size {layout.cell_size_m:g} m, so that no robot is "
             f"served through a rack, got {drive.station_radius_m:g}."
         )
-    fastest = max(drive.max_speed_mps, drive.max_reverse_mps) * drive.step_s
     for index, role in enumerate(config.fleet):
+        its_drive = role.drive_of(drive)
+        fastest = max(its_drive.max_speed_mps, its_drive.max_reverse_mps) * drive.step_s
         disc = role.length_m is None
         key = f"fleet[{index}].{'radius_m' if disc else 'length_m, width_m'}"
         if 2 * role.outer_radius_m >= layout.cell_size_m:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from bridge.warehouse.config import DifferentialDriveConfig, DriveConfig, RoleConfig
 from bridge.warehouse.fleet import half_sides
 
-__all__ = ["DriveLimits", "FieldLimits", "Sides", "largest_speed", "make_limits", "seconds_per_step"]
+__all__ = ["DriveLimits", "FieldLimits", "OwnLimits", "Sides", "largest_speed", "make_limits", "seconds_per_step"]
 
 Float64 = NDArray[np.float64]
 
@@ -34,6 +35,17 @@ class Sides(NamedTuple):
     half_width: Float64
 
 
+class OwnLimits(NamedTuple):
+    """Limits that differ between robots, of the same names as in :class:`DriveLimits`; all (N,) float64."""
+
+    max_speed: Float64
+    max_reverse: Float64
+    max_acceleration: Float64
+    max_deceleration: Float64
+    max_turn_rate: Float64
+    max_turn_acceleration: Float64
+
+
 class DriveLimits(NamedTuple):
     """Limits of the drive: m/s, m/s2, rad/s, rad/s2 and the physics steps (s, count); then the options.
 
@@ -51,6 +63,7 @@ class DriveLimits(NamedTuple):
         field: Of the protective field; None without one.
         widest: Radius of the largest disc around a footprint in m.
         sides: Rectangular footprints; None if all are discs.
+        own: Limits of every robot, which then hold in place of those above; None if they are the same for all.
         speed_factor: (E,) float64, of the running episodes; empty if it is always 1.
         traction: (E,) float64, likewise.
     """
@@ -68,6 +81,7 @@ class DriveLimits(NamedTuple):
     field: FieldLimits | None
     widest: float
     sides: Sides | None
+    own: OwnLimits | None
     speed_factor: Float64
     traction: Float64
 
@@ -82,12 +96,13 @@ def make_limits(
 
     Args:
         drive: The drive.
-        fleet: The robots by role; without them all footprints are discs.
+        fleet: The robots by role; without them all footprints are discs, and all limits those of the drive.
         slipping_envs: Number of environments whose ``speed_factor`` and ``traction`` somebody will write; 0 for none.
-        min_traction: Smallest traction; a protective field counts on no more.
+        min_traction: Smallest traction; a protective field counts on no more, and on the weakest braking of all robots.
     """
     half_length, half_width = half_sides(fleet)
-    field = drive.protective_field
+    drives = [role.drive_of(drive) for role in fleet for _ in range(role.count)] or [drive]
+    field, weakest_mps2 = drive.protective_field, min(each.max_deceleration_mps2 for each in drives)
     return DriveLimits(
         step_s=float(drive.step_s),
         decision_steps=drive.decision_steps,
@@ -99,14 +114,30 @@ def make_limits(
         max_turn_acceleration=float(drive.max_turn_acceleration_radps2),
         response=float(-np.expm1(-drive.step_s / drive.lag_s)) if drive.lag_s else 1.0,
         lag_s=float(drive.lag_s),
-        field=None
-        if field is None
-        else FieldLimits(float(field.margin_m), float(drive.max_deceleration_mps2 * min_traction)),
+        field=None if field is None else FieldLimits(float(field.margin_m), float(weakest_mps2 * min_traction)),
         widest=max((role.outer_radius_m for role in fleet), default=0.0),
         sides=Sides(half_length, half_width) if len(half_length) else None,
+        own=_own_limits(drives) if any(each != drive for each in drives) else None,
         speed_factor=np.ones(slipping_envs),
         traction=np.ones(slipping_envs),
     )
+
+
+def _own_limits(drives: Sequence[DifferentialDriveConfig]) -> OwnLimits:
+    """The limits of every robot, by its drive."""
+    rows = [
+        (
+            each.max_speed_mps,
+            each.max_reverse_mps,
+            each.max_acceleration_mps2,
+            each.max_deceleration_mps2,
+            each.max_turn_rate_radps,
+            each.max_turn_acceleration_radps2,
+        )
+        for each in drives
+    ]
+    # (N, limits) -> one contiguous array per limit
+    return OwnLimits(*(np.array(column, np.float64) for column in zip(*rows, strict=True)))
 
 
 def seconds_per_step(drive: DriveConfig) -> float:

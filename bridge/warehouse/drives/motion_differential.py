@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.drives.cell_lists import CellLists, link, make_cell_lists, relink, unlink
-from bridge.warehouse.drives.drive_limits import DriveLimits, FieldLimits, Sides
+from bridge.warehouse.drives.drive_limits import DriveLimits, FieldLimits, OwnLimits, Sides
 from bridge.warehouse.drives.footprints import (
     TOLERANCE_M,
     count_touched,
@@ -140,8 +140,8 @@ def drive_differential(
                 robot = offset + index if offset + index < num_robots else offset + index - num_robots
                 if fleet.alive[env, robot] and not outcome.leaving[env, robot]:
                     _tick(
-                        floor, fleet, pose, outcome, limits, limits.sides, limits.field, radius, actions, env, robot,
-                        despawn, scratch,
+                        floor, fleet, pose, outcome, limits, limits.sides, limits.field, limits.own, radius, actions,
+                        env, robot, despawn, scratch,
                     )  # fmt: skip
         per_s = 1.0 / np.float64(limits.step_s * limits.decision_steps)
         for robot in range(num_robots):
@@ -162,6 +162,7 @@ def _tick(
     limits: DriveLimits,
     sides: Sides | None,
     field: FieldLimits | None,
+    own: OwnLimits | None,
     radius: Float64,
     actions: Float32,
     env: int,
@@ -171,17 +172,22 @@ def _tick(
 ) -> None:
     """One physics step of one robot; what is None of the limits is not even compiled."""
     lists = scratch.lists
+    ahead, back, turn_limit = limits.max_speed, limits.max_reverse, limits.max_turn_rate
+    faster, slower, turn_step = limits.max_acceleration, limits.max_deceleration, limits.max_turn_acceleration
+    if own is not None:
+        ahead, back, turn_limit = own.max_speed[robot], own.max_reverse[robot], own.max_turn_rate[robot]
+        faster, slower = own.max_acceleration[robot], own.max_deceleration[robot]
+        turn_step = own.max_turn_acceleration[robot]
     wanted_speed = 0.0
     wanted_turn = 0.0
     if fleet.charge[env, robot] > 0.0:
         share = float(actions[env, robot, 0])
-        fastest = limits.max_speed if share > 0.0 else limits.max_reverse
+        fastest = ahead if share > 0.0 else back
         if len(floor.speed_limit) > 0:
             fastest = min(fastest, floor.speed_limit[fleet.cell[env, robot]])
         wanted_speed = share * fastest
-        wanted_turn = float(actions[env, robot, 1]) * limits.max_turn_rate
-    faster, slower = limits.max_acceleration * limits.step_s, limits.max_deceleration * limits.step_s
-    turn_step = limits.max_turn_acceleration * limits.step_s
+        wanted_turn = float(actions[env, robot, 1]) * turn_limit
+    faster, slower, turn_step = faster * limits.step_s, slower * limits.step_s, turn_step * limits.step_s
     if len(limits.traction) > 0:
         wanted_speed *= limits.speed_factor[env]
         faster, slower = faster * limits.traction[env], slower * limits.traction[env]

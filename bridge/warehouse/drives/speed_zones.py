@@ -110,7 +110,7 @@ class SpeedLimitView(Feature):
         self._at = parts.spec.roles[0].observation.slice_of("speed_limit").start
         self._shares = np.ones(parts.layout.blocked.size, np.float32)
         if len(parts.floor.speed_limit):
-            drive, fastest = parts.config.drive, parts.layout.cell_size_m / parts.step_s
+            drive, fastest = parts.config.fastest_drive, parts.layout.cell_size_m / parts.step_s
             if isinstance(drive, DifferentialDriveConfig):
                 fastest = max(drive.max_speed_mps, drive.max_reverse_mps)
             self._shares = np.minimum(parts.floor.speed_limit / fastest, 1.0).astype(np.float32)

@@ -77,7 +77,7 @@ class Sensing:
         self._floor, self._fleet, self._pose = floor, fleet, pose
         self._outcome, self._traits = outcome, traits
         self._turning = config.drive.kind != "grid"
-        self._max_speed = largest_speed(config.drive, layout.cell_size_m)
+        self._max_speed = largest_speed(config.fastest_drive, layout.cell_size_m)
         self._episode_steps = config.episode_steps
         self._layout = layout
         observation = spec.roles[0].observation
@@ -193,7 +193,7 @@ class Sensing:
 
 
 def _largest_turn_rate(config: WarehouseConfig) -> float:
-    drive = config.drive
+    drive = config.fastest_drive
     if isinstance(drive, DifferentialDriveConfig):
         return float(drive.max_turn_rate_radps)
     return 0.5 * math.pi / drive.step_s
