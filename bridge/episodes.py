@@ -6,16 +6,35 @@ instead would favour short episodes, and would depend on timing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bridge.errors import WorldTimeoutError
 from bridge.policy import FleetPolicy
 from bridge.roster import Roster, RosterArrays
 from bridge.specs import WorldSpec
 
-__all__ = ["EpisodeResult", "RoleReturn", "run_episodes"]
+__all__ = ["EpisodeResult", "RobotFigures", "RoleReturn", "run_episodes"]
+
+
+@runtime_checkable
+class RobotFigures(Protocol):
+    """A roster that has figures of each robot, too."""
+
+    @property
+    def robot_metric_names(self) -> tuple[str, ...]:
+        """Names of the K figures."""
+        ...
+
+    @property
+    def robot_metrics(self) -> NDArray[np.float64]:
+        """(E, N, K) float64, of each robot in slot order, in the episode of each environment that ended last."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -41,6 +60,9 @@ class EpisodeResult:
         steps: Length of the episode.
         returns: Rewards by role name.
         metrics: The world's figures by name.
+        robots: Figures of each robot by agent id and name; empty where the roster has none (:class:`RobotFigures`).
+        decision_ms: Time that the policy took to choose actions, per robot that was asked, in ms; the mean over all
+            steps and environments of the run but the first step, which may compile. NaN if nobody was asked.
     """
 
     env: int
@@ -48,6 +70,8 @@ class EpisodeResult:
     steps: int
     returns: dict[str, RoleReturn]
     metrics: dict[str, float]
+    robots: dict[str, dict[str, float]] = field(default_factory=dict)
+    decision_ms: float = field(default=math.nan, compare=False)
 
 
 def run_episodes(
@@ -56,7 +80,7 @@ def run_episodes(
     """Play episodes until every environment has finished its share.
 
     Environment ``e`` of E plays ``num_episodes // E`` episodes, one more if ``e`` is below the
-    remainder. The result depends on seed, policy, E and number of episodes alone.
+    remainder. The result depends on seed, policy, E and number of episodes alone, but for the time that decisions took.
 
     Args:
         roster: The environments, a vector environment or any other roster; it is reset first and not closed.
@@ -75,6 +99,7 @@ def run_episodes(
     quota = np.full(num_envs, num_episodes // num_envs)
     quota[: num_episodes % num_envs] += 1
     tally = _Tally(roster.spec, num_envs)
+    watch = _DecisionWatch()
     results: list[EpisodeResult] = []
     finished = np.zeros(num_envs, np.int64)
     roster.reset(seed)
@@ -86,16 +111,50 @@ def run_episodes(
                 f"run_episodes: expected {num_episodes} episodes within {max_steps} steps, got {len(results)}; "
                 f"environments {late} are not done. Raise max_steps, or limit the length of an episode."
             )
-        policy.act(roster.arrays)
+        watch.act(policy, roster.arrays)
         roster.step()
         step += 1
         tally.add(roster.arrays)
         for env in np.flatnonzero(roster.arrays.episode_over).tolist():
             if finished[env] < quota[env]:
-                results.append(tally.result(env, int(finished[env]), roster.arrays))
+                result = tally.result(env, int(finished[env]), roster.arrays)
+                results.append(replace(result, robots=_robots(roster, env)))
             finished[env] += 1
             tally.clear(env)
-    return sorted(results, key=lambda result: (result.env, result.episode))
+    timed = [replace(result, decision_ms=watch.mean_ms) for result in results]
+    return sorted(timed, key=lambda result: (result.env, result.episode))
+
+
+def _robots(roster: Roster, env: int) -> dict[str, dict[str, float]]:
+    """Figures of each robot in the episode of ``env`` that has just ended."""
+    if not isinstance(roster, RobotFigures):
+        return {}
+    agents = [agent for role in roster.spec.roles for agent in role.agent_ids]
+    names, rows = roster.robot_metric_names, roster.robot_metrics[env].tolist()
+    return {agent: dict(zip(names, row, strict=True)) for agent, row in zip(agents, rows, strict=True)}
+
+
+class _DecisionWatch:
+    """Measures how long a policy takes to decide."""
+
+    def __init__(self) -> None:
+        self._steps, self._decisions, self._seconds = 0, 0, 0.0
+
+    def act(self, policy: FleetPolicy, arrays: RosterArrays) -> None:
+        """Let the policy act."""
+        asked = sum(int(values.decision_mask.sum()) for values in arrays.roles.values())
+        start = perf_counter()
+        policy.act(arrays)
+        seconds = perf_counter() - start
+        self._steps += 1
+        if self._steps > 1:
+            self._decisions += asked
+            self._seconds += seconds
+
+    @property
+    def mean_ms(self) -> float:
+        """Per decision."""
+        return 1e3 * self._seconds / self._decisions if self._decisions else math.nan
 
 
 class _Tally:

@@ -162,16 +162,21 @@ def evaluate(
     sampled: Annotated[
         bool, typer.Option("--sampled", help="Also drive it once with actions drawn as in training.")
     ] = False,
+    per_robot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="Also write the figures of each robot in each episode (warehouse only)."),
+    ] = None,
     best: BestOption = False,
     listen: ListenOption = None,
 ) -> None:
     """Drive the fleet greedily on seeds never trained on, beside a random policy, planners and the bound."""
     _require_train_extra("evaluate")
     if scenarios is None and seeds is None and fleet is None and layout_seed is None:
-        _evaluate_one(run, scenario, episodes, seed, sampled, best, listen)
+        _evaluate_one(run, scenario, episodes, seed, sampled, per_robot, best, listen)
         return
-    if sampled:
-        raise typer.BadParameter("--sampled goes with one scenario, seed and fleet")
+    if sampled or per_robot is not None:
+        option = "--sampled" if sampled else "--per-robot"
+        raise typer.BadParameter(f"{option} goes with one scenario, seed and fleet")
     if (scenario and scenarios) or (seed is not None and seeds):
         raise typer.BadParameter("give --scenario or --scenarios, and --seed or --seeds, not both")
     from trainers.cross_evaluation import evaluate_across
@@ -198,6 +203,7 @@ def _evaluate_one(
     episodes: int | None,
     seed: int | None,
     sampled: bool,
+    per_robot: Path | None,
     best: bool,
     listen: str | None,
 ) -> None:
@@ -212,11 +218,13 @@ def _evaluate_one(
         checkpoint="best" if best else "latest",
         listen=listen,
         sampled=sampled,
+        robots_file=per_robot,
     )
     Console().print(evaluation_table(comparison.rows))
     for planner, reason in comparison.left_out.items():
         print(f"no {planner}: {reason}.")
-    print(f"wrote {comparison.csv_file} and {comparison.plot_file}")
+    files = [comparison.csv_file, comparison.plot_file, *([] if per_robot is None else [per_robot])]
+    print(f"wrote {', '.join(map(str, files[:-1]))} and {files[-1]}")
 
 
 def _integers(text: str | None, option: str, *, least: int) -> list[int]:

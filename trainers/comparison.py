@@ -11,9 +11,9 @@ from bridge.policy import PolicyFactory, RandomPolicy
 from bridge.registry import World, open_world
 from bridge.scenario import Scenario
 from bridge.scenario_listening import listen_on
-from trainers.evaluation import EvaluationRow, evaluate
+from trainers.evaluation import EvaluationRow, evaluation_row, play
 from trainers.loading import load_policy
-from trainers.report import plot_comparison, write_evaluation_csv
+from trainers.report import plot_comparison, write_evaluation_csv, write_robots_csv
 from trainers.runs import CheckpointName, RunFolder
 
 __all__ = ["Comparison", "compare_run", "compared_policies", "planners_left_out"]
@@ -66,6 +66,7 @@ def compare_run(
     checkpoint: CheckpointName = "latest",
     listen: str | None = None,
     sampled: bool = False,
+    robots_file: Path | None = None,
 ) -> Comparison:
     """Let the trained policy play greedily, and the others play the same episodes.
 
@@ -78,10 +79,12 @@ def compare_run(
         checkpoint: Which checkpoint to evaluate.
         listen: Address on which the world listens for players, in place of the scenario's.
         sampled: Let the trained policy play once more and draw its actions, as in training.
+        robots_file: Also write the figures of each robot in each episode into this CSV file.
 
     Raises:
         CheckpointError: There is no such run or checkpoint.
-        ScenarioError: The seed is the one of the training, or ``listen`` does not fit the world.
+        ScenarioError: The seed is the one of the training, ``listen`` does not fit the world, or ``robots_file`` was
+            asked of a world that has no such figures; the other files have been written then.
         SpecMismatchError: The policy cannot drive the scenario's robots.
     """
     run = RunFolder(run_dir)
@@ -94,15 +97,13 @@ def compare_run(
         policies["sampled"] = lambda roster: load_policy(
             run_dir, roster.spec, deterministic=False, checkpoint=checkpoint, seed=config.eval_seed
         )
-    rows = evaluate(
-        scenario,
-        policies,
-        seed=config.eval_seed if seed is None else seed,
-        num_episodes=num_episodes or config.eval_episodes,
-        training_seed=config.seed,
-        world=world,
-    )
+    seed = config.eval_seed if seed is None else seed
+    played = play(world, policies, seed, num_episodes or config.eval_episodes, training_seed=config.seed)
+    num_slots = sum(role.num_slots for role in world.spec.roles)
+    rows = [evaluation_row(name, results, num_slots) for name, results in played.items()]
     csv_file, plot_file = run_dir / f"evaluation{suffix}.csv", run_dir / f"evaluation{suffix}.png"
     write_evaluation_csv(rows, csv_file)
     plot_comparison(rows, world.spec.metrics, plot_file)
+    if robots_file is not None:
+        write_robots_csv(played, robots_file)
     return Comparison(rows, csv_file, plot_file, planners_left_out(world))

@@ -58,13 +58,16 @@ class CrossRow:
 
 
 def write_cross_csv(rows: Sequence[CrossRow], path: Path) -> None:
-    """One line per row: seeds parted by spaces, parts of the bound, ``<figure>``, its half width ``<figure>_ci95``."""
+    """One line per row: seeds parted by spaces, parts of the bound, ``<figure>``, its half width ``<figure>_ci95``.
+
+    The last column is ``decision_ms``.
+    """
     names = list(dict.fromkeys(name for row in rows for name in row.result.figures))
     text = io.StringIO()
     writer = csv.writer(text)
     head = ["scenario", "robots", "policy", "seeds", "episodes", "efficiency", "efficiency_ci95", "bound_per_h"]
     head += [f"bound_{part}" for part in _BOUND_PARTS]
-    writer.writerow([*head, *(column for name in names for column in (name, f"{name}_ci95"))])
+    writer.writerow([*head, *(column for name in names for column in (name, f"{name}_ci95")), "decision_ms"])
     for row in rows:
         seeds = " ".join(map(str, row.seeds))
         cells: list[Any] = [row.scenario, row.num_robots, row.result.policy, seeds, row.result.num_episodes]
@@ -73,7 +76,7 @@ def write_cross_csv(rows: Sequence[CrossRow], path: Path) -> None:
         cells += ["" if row.bound is None else getattr(row.bound, part) for part in _BOUND_PARTS]
         for name in names:
             cells += _columns(row.result.figures.get(name))
-        writer.writerow(cells)
+        writer.writerow([*cells, row.result.decision_ms])
     with write_atomically(path) as file:
         file.write(text.getvalue().encode())
 

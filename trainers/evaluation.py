@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -44,11 +44,14 @@ class EvaluationRow:
         num_episodes: Number of episodes.
         figures: ``return_sum`` (all robots together), ``return_mean`` (per slot), ``length`` (steps), then the
             world's own metrics.
+        decision_ms: Time that the policy took per robot and decision, in ms, on this machine; rows that differ in it
+            alone are equal.
     """
 
     policy: str
     num_episodes: int
     figures: dict[str, Estimate]
+    decision_ms: float = field(default=math.nan, compare=False)
 
 
 def evaluate(
@@ -116,7 +119,8 @@ def evaluation_row(name: str, results: list[EpisodeResult], num_slots: int) -> E
     }
     for metric in results[0].metrics:
         figures[metric] = [result.metrics[metric] for result in results]
-    return EvaluationRow(name, len(results), {key: _estimate(values) for key, values in figures.items()})
+    decision_ms = float(np.mean([result.decision_ms for result in results]))
+    return EvaluationRow(name, len(results), {key: _estimate(values) for key, values in figures.items()}, decision_ms)
 
 
 def _estimate(values: list[float]) -> Estimate:

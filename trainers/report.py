@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from bridge.episodes import EpisodeResult
+from bridge.errors import ScenarioError
 from bridge.specs import MetricSpec
 from trainers.checkpoint import write_atomically
 from trainers.evaluation import EvaluationRow
 from trainers.metrics_log import read_metrics
 from trainers.runs import RunFolder
 
-__all__ = ["evaluation_table", "plot_comparison", "plot_learning_curves", "write_evaluation_csv"]
+__all__ = ["evaluation_table", "plot_comparison", "plot_learning_curves", "write_evaluation_csv", "write_robots_csv"]
 
 _MAX_PANELS = 12
 
@@ -35,21 +37,53 @@ def evaluation_table(rows: Sequence[EvaluationRow], title: str = "evaluation") -
         table.add_column(row.policy, justify="right")
     for name in _figure_names(rows):
         table.add_row(name, *(str(row.figures[name]) if name in row.figures else "-" for row in rows))
+    if any(not math.isnan(row.decision_ms) for row in rows):
+        table.add_row("decision_ms", *(f"{row.decision_ms:.2g}" for row in rows))
     return table
 
 
 def write_evaluation_csv(rows: Sequence[EvaluationRow], path: Path) -> None:
-    """One line per policy; columns ``<figure>`` and ``<figure>_ci95`` (half width)."""
+    """One line per policy; columns ``<figure>`` and ``<figure>_ci95`` (half width), and ``decision_ms``."""
     names = _figure_names(rows)
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(["policy", "episodes", *(column for name in names for column in (name, f"{name}_ci95"))])
+    columns = [column for name in names for column in (name, f"{name}_ci95")]
+    writer.writerow(["policy", "episodes", *columns, "decision_ms"])
     for row in rows:
         cells: list[Any] = [row.policy, row.num_episodes]
         for name in names:
             estimate = row.figures.get(name)
             cells += ["", ""] if estimate is None else [estimate.mean, estimate.half_width]
-        writer.writerow(cells)
+        writer.writerow([*cells, row.decision_ms])
+    with write_atomically(path) as file:
+        file.write(text.getvalue().encode())
+
+
+def write_robots_csv(played: Mapping[str, Sequence[EpisodeResult]], path: Path) -> None:
+    """One line per policy, episode and robot.
+
+    Args:
+        played: Episodes by policy, as of :func:`trainers.evaluation.play`.
+        path: File to write.
+
+    Raises:
+        ScenarioError: The world has no figures of single robots.
+    """
+    lines = [
+        {"policy": policy, "env": result.env, "episode": result.episode, "agent": agent, **figures}
+        for policy, results in played.items()
+        for result in results
+        for agent, figures in result.robots.items()
+    ]
+    if not lines:
+        raise ScenarioError(
+            f"{path}: expected a world that has figures of each robot, got one that has none. "
+            "The built-in warehouse has them."
+        )
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(lines[0]))
+    writer.writeheader()
+    writer.writerows(lines)
     with write_atomically(path) as file:
         file.write(text.getvalue().encode())
 

@@ -27,6 +27,7 @@ from bridge.warehouse.jams import Jams
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.lives import end_episodes, report_lives, show_lives
 from bridge.warehouse.metrics import (
+    ROBOT_METRICS,
     add_to_tally,
     clear_tally,
     make_clock,
@@ -322,6 +323,11 @@ class WarehouseSimulator(RobotsView):
     def inbox(self) -> Inbox | None:
         """Messages that robots sent and have; None where the scenario has no communication."""
         return None if self._radio is None else self._radio.inbox
+
+    @property
+    def robot_metric_names(self) -> tuple[str, ...]:
+        """Names of the figures of each robot."""
+        return tuple(metric.name for metric in ROBOT_METRICS)
 
     @property
     def robot_metrics(self) -> NDArray[np.float64]:

@@ -63,6 +63,7 @@ class VariantRoster:
         self._seeds = np.zeros(num_envs, np.uint64)
         self._started = np.zeros(num_envs, np.bool_)
         self._playing = np.zeros(num_envs, np.int64)
+        self._robot_metrics = self._simulators[0].robot_metrics
         self._rows = [
             PlayedRows(self._arrays, simulator.arrays, self._playing, number)
             for number, simulator in enumerate(self._simulators)
@@ -87,6 +88,16 @@ class VariantRoster:
     def playing(self) -> Rows:
         """(E,) int64, the variant that each environment plays; a copy."""
         return self._playing.copy()
+
+    @property
+    def robot_metric_names(self) -> tuple[str, ...]:
+        """Names of the figures of each robot."""
+        return self._simulators[0].robot_metric_names
+
+    @property
+    def robot_metrics(self) -> NDArray[np.float64]:
+        """(E, N, K) float64, figures of each robot in the episode that ended last; a copy."""
+        return self._robot_metrics.copy()
 
     def reset(self, seed: int | None = None, env_mask: Bool | None = None) -> None:
         """See :meth:`bridge.roster.Roster.reset`."""
@@ -114,6 +125,8 @@ class VariantRoster:
                 self._rows[number].hand_over_actions()
                 simulator.step()
                 self._rows[number].fetch_outcomes()
+                if (ended := simulator.arrays.episode_over & ~idle).any():
+                    self._robot_metrics[ended] = simulator.robot_metrics[ended]
                 # Empty floors have episodes, too, and each begins with a full one.
                 _empty(simulator, simulator.arrays.episode_over & idle)
         over = np.flatnonzero(self._arrays.episode_over)

@@ -1,6 +1,8 @@
 """Whole episodes with fixed shares per environment."""
 
+from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from bridge.episodes import run_episodes
 from bridge.errors import WorldTimeoutError
 from bridge.policy import RandomPolicy
+from bridge.registry import open_world
 from bridge.scenario import load_scenario
 from bridge.vector import AsyncVectorEnv, SerialVectorEnv
 
@@ -74,3 +77,37 @@ def test_running_gives_up_when_an_environment_does_not_finish(scenario):
         pytest.raises(WorldTimeoutError, match=r"expected 2 episodes within 1 steps, got 0; environments \[0, 1\]"),
     ):
         play(env, 2, max_steps=1)
+
+
+def test_decisions_are_timed_and_make_no_results_differ(scenario):
+    class Slow(RandomPolicy):
+        """Takes 2 ms per step, and a second for the first one, as if it compiled."""
+
+        first = True
+
+        def act(self, arrays):
+            end = perf_counter() + (1.0 if self.first else 2e-3)
+            self.first = False
+            while perf_counter() < end:
+                pass
+            super().act(arrays)
+
+    with SerialVectorEnv(scenario, 1) as env:
+        results = run_episodes(env, Slow(env.spec, 1), seed=5, num_episodes=4)
+        slots = sum(role.num_slots for role in env.spec.roles)
+    assert len({result.decision_ms for result in results}) == 1
+    # All robots or some of them decide in a step; without the first one.
+    assert 2.0 / slots <= results[0].decision_ms < 100.0
+    assert results == [replace(result, decision_ms=0.0) for result in results]
+
+
+def test_figures_of_each_robot_are_kept_where_the_roster_has_them(scenario):
+    roster = open_world(load_scenario("warehouse_small")).roster(2)
+    results = run_episodes(roster, RandomPolicy(roster.spec, 1), seed=5, num_episodes=3)
+    for result in results:
+        assert list(result.robots) == [agent for role in roster.spec.roles for agent in role.agent_ids]
+        for name in ("pickups", "distance_m", "blocked_moves"):
+            assert sum(own[name] for own in result.robots.values()) == pytest.approx(result.metrics[name])
+    assert results[0].robots != results[1].robots
+    with SerialVectorEnv(scenario, 1) as env:
+        assert play(env, 1)[0].robots == {}

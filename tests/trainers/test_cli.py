@@ -57,8 +57,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_cli_train_writes_a_run_that_the_other_commands_take(trained: Path) -> None:
     run = Path("runs/tiny")
-    evaluated = run_cli("evaluate", run, "--sampled", cwd=trained)
+    evaluated = run_cli("evaluate", run, "--sampled", "--per-robot", "robots.csv", cwd=trained)
     assert evaluated.returncode == 0, evaluated.stderr
+    assert (trained / "robots.csv").read_text().startswith("policy,env,episode,agent,deliveries,pickups,distance_m,")
+    assert "decision_ms" in evaluated.stdout
     assert all(policy in evaluated.stdout for policy in ("random", "trained", "sampled", "pibt"))
     across = run_cli("evaluate", run, "--seeds", "0,6", "--fleet", "2", "--episodes", "1", cwd=trained)
     assert across.returncode == 0, across.stderr
@@ -120,6 +122,7 @@ def test_cli_train_saves_and_ends_when_interrupted(trained: Path) -> None:
         (("evaluate", "runs/tiny", "--seeds", "0,-1"), "--seeds: expected whole numbers >= 0 such as 0,1, got '0,-1'"),
         (("evaluate", "runs/tiny", "--seed", "1"), "expected a seed that was never trained on"),
         (("evaluate", "runs/tiny", "--sampled", "--seeds", "5,6"), "--sampled goes with one scenario, seed and fleet"),
+        (("evaluate", "runs/tiny", "--per-robot", "x.csv", "--fleet", "2"), "--per-robot goes with one scenario, seed"),
         (
             ("evaluate", "runs/tiny", "--listen", "127.0.0.1"),
             "expected a world that listens for players",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import multiprocessing
@@ -17,7 +18,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bridge.errors import AgvBridgeError, CheckpointError, SpecMismatchError, TrainingError, WorldDiedError
+from bridge.episodes import EpisodeResult
+from bridge.errors import (
+    AgvBridgeError,
+    CheckpointError,
+    ScenarioError,
+    SpecMismatchError,
+    TrainingError,
+    WorldDiedError,
+)
 from bridge.policy import RandomPolicy
 from bridge.registry import open_world
 from bridge.scenario import Scenario, load_scenario
@@ -27,7 +36,13 @@ from trainers.evaluation import Estimate, EvaluationRow
 from trainers.interrupt import StopRequest
 from trainers.metrics_log import read_metrics
 from trainers.progress import LiveProgress, PlainProgress, SilentProgress, TrainProgress, console_progress
-from trainers.report import evaluation_table, plot_comparison, plot_learning_curves, write_evaluation_csv
+from trainers.report import (
+    evaluation_table,
+    plot_comparison,
+    plot_learning_curves,
+    write_evaluation_csv,
+    write_robots_csv,
+)
 
 TINY: dict[str, Any] = {
     "num_envs": 2,
@@ -361,11 +376,31 @@ def test_evaluation_compares_policies_on_equal_episodes_and_reports_them(scenari
 def test_comparison_also_draws_actions_when_asked(scenario: Scenario, tmp_path: Path) -> None:
     train(scenario, train_config(scenario, TINY), tmp_path / "run")
     plain = compare_run(tmp_path / "run", num_episodes=2).rows
-    rows, again = (compare_run(tmp_path / "run", num_episodes=2, sampled=True).rows for _ in range(2))
+    robots_file = tmp_path / "robots.csv"
+    rows, again = (
+        compare_run(tmp_path / "run", num_episodes=2, sampled=True, robots_file=file).rows
+        for file in (None, robots_file)
+    )
     assert [row for row in rows if row.policy != "sampled"] == plain
     assert rows == again
     by_name = {row.policy: row.figures for row in rows}
     assert by_name["sampled"] != by_name["trained"]
+    assert all(row.decision_ms > 0.0 for row in rows)
+    table = (tmp_path / "run" / "evaluation.csv").read_text().splitlines()
+    assert table[0].endswith(",decision_ms")
+    assert float(table[1].rpartition(",")[2]) == again[0].decision_ms
+    lines = list(csv.DictReader(robots_file.read_text().splitlines()))
+    spec = open_world(scenario).spec
+    assert len(lines) == len(rows) * 2 * sum(role.num_slots for role in spec.roles)
+    for row in rows:
+        driven = [float(line["distance_m"]) for line in lines if line["policy"] == row.policy]
+        assert sum(driven) / 2 == pytest.approx(row.figures["distance_m"].mean)
+
+
+def test_figures_of_each_robot_are_refused_for_a_world_without_them(tmp_path: Path) -> None:
+    result = EpisodeResult(0, 0, 5, {}, {})
+    with pytest.raises(ScenarioError, match=r"robots\.csv: expected a world that has figures of each robot, got one"):
+        write_robots_csv({"random": [result]}, tmp_path / "robots.csv")
 
 
 def test_evaluation_table_fits_into_80_columns_with_many_figures() -> None:

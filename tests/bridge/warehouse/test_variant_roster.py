@@ -192,6 +192,9 @@ def test_planners_deliver_on_every_variant_without_contact(make_warehouse: Any, 
     results = run_episodes(roster, world.planners[planner](roster), seed=2, num_episodes=12)
     assert all(result.metrics["deliveries"] > 0 for result in results)
     assert sum(result.metrics["collisions"] for result in results) == 0
+    for result in results:
+        assert sum(own["deliveries"] for own in result.robots.values()) == result.metrics["deliveries"]
+        assert sum(own["distance_m"] for own in result.robots.values()) == pytest.approx(result.metrics["distance_m"])
 
 
 def test_the_bound_is_the_largest_of_the_variants_and_above_what_a_planner_reaches(make_warehouse: Any) -> None:
