@@ -37,6 +37,7 @@ from bridge.warehouse.section import Section
 __all__ = [
     "BatteryConfig",
     "BlockConfig",
+    "CellsConfig",
     "ChargingConfig",
     "ContactConfig",
     "DifferentialDriveConfig",
@@ -48,6 +49,7 @@ __all__ = [
     "LidarBlock",
     "LoadConfig",
     "NeighboursBlock",
+    "OneWayConfig",
     "PathBlock",
     "PositionBlock",
     "ProtectiveFieldConfig",
@@ -65,12 +67,11 @@ __all__ = [
 ]
 
 
-class SpeedZoneConfig(Section):
-    """A rectangle of cells in which robots may not drive faster."""
+class CellsConfig(Section):
+    """A rectangle of cells."""
 
     first: Cell = Field(description="Cell [row, column] at its top left.")
     last: Cell = Field(description="Cell [row, column] at its bottom right.")
-    limit_mps: float = Field(gt=0, le=100, description="Largest speed in m/s; a lower limit of the plan stays.")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -79,6 +80,23 @@ class SpeedZoneConfig(Section):
                 f"expected 'first' above and to the left of 'last', got {list(self.first)} and {list(self.last)}."
             )
         return self
+
+
+class SpeedZoneConfig(CellsConfig):
+    """A rectangle of cells in which robots may not drive faster."""
+
+    limit_mps: float = Field(gt=0, le=100, description="Largest speed in m/s; a lower limit of the plan stays.")
+
+
+class OneWayConfig(CellsConfig):
+    """A rectangle of cells that robots may leave by some sides alone."""
+
+    exits: tuple[Literal["up", "right", "down", "left"], ...] = Field(
+        min_length=1,
+        max_length=4,
+        description="Sides by which robots may leave each of the cells, as far as the plan allows; where rectangles "
+        "overlap, by those of any of them.",
+    )
 
 
 class LayoutConfig(Section):
@@ -90,7 +108,7 @@ class LayoutConfig(Section):
     closed: tuple[Cell, ...] = Field(
         (), description="Cells [row, column] that are blocked although the plan says they are free: a closed aisle."
     )
-
+    one_way: tuple[OneWayConfig, ...] = Field((), description="One-way cells, besides those of the plan.")
     speed_zones: tuple[SpeedZoneConfig, ...] = Field((), description="Zones of lower speed, besides those of the plan.")
 
     @model_validator(mode="after")

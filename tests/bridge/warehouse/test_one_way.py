@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from bridge.errors import ScenarioError
+from bridge.maps import write_layout_file
 from bridge.planners.pibt import PibtPolicy
-from bridge.warehouse.config import DifferentialDriveConfig, LayoutConfig
+from bridge.warehouse.config import DifferentialDriveConfig, LayoutConfig, OneWayConfig
 from bridge.warehouse.floor import make_floor, make_moves
 from bridge.warehouse.layout import (
     ALL_EXITS,
@@ -165,3 +167,54 @@ def test_load_layout_closes_cells(make_warehouse: Any) -> None:
     outside = config.model_copy(update={"layout": LayoutConfig(grid=grid, closed=((3, 1),))})
     with pytest.raises(ScenarioError, match=r"layout.closed\[0\]: expected a cell of the 3 x 5 floor, got \[3, 1\]"):
         load_layout(outside, Path())
+
+
+# Clockwise round the racks of LOOP; the corners are in two rectangles each.
+CLOCKWISE = (
+    OneWayConfig(first=(0, 0), last=(0, 4), exits=("right",)),
+    OneWayConfig(first=(0, 4), last=(2, 4), exits=("down",)),
+    OneWayConfig(first=(2, 0), last=(2, 4), exits=("left",)),
+    OneWayConfig(first=(0, 0), last=(2, 0), exits=("up",)),
+)
+
+
+def test_load_layout_directs_the_traffic(make_warehouse: Any) -> None:
+    config, layout = make_warehouse(LOOP, 1)
+    section = LayoutConfig(grid=config.layout.grid, one_way=CLOCKWISE)
+    loaded = load_layout(config.model_copy(update={"layout": section}), Path())
+    assert np.array_equal(make_moves(loaded), make_moves(_one_way_loop(layout)))
+    assert not loaded.exits[loaded.blocked.ravel()].any()
+    assert load_layout(config, Path()).exits is None
+
+
+def test_load_layout_keeps_one_way_cells_of_the_plan(make_warehouse: Any, tmp_path: Path) -> None:
+    config, layout = make_warehouse(LOOP, 1)
+    write_layout_file(_one_way_loop(layout), tmp_path / "loop.map")
+    lane = OneWayConfig(first=(0, 1), last=(0, 2), exits=("right", "left", "down"))
+    section = LayoutConfig(file="loop.map", one_way=(lane,))
+    loaded = load_layout(config.model_copy(update={"layout": section}), tmp_path)
+    assert np.array_equal(make_moves(loaded), make_moves(_one_way_loop(layout)))
+
+
+def test_check_warehouse_finds_what_one_way_cells_of_the_scenario_cut_off(make_warehouse: Any) -> None:
+    config, _ = make_warehouse(LOOP, 1)
+    against = OneWayConfig(first=(2, 0), last=(2, 4), exits=("right",))
+    section = LayoutConfig(grid=config.layout.grid, one_way=(*CLOCKWISE[:2], against, CLOCKWISE[3]))
+    loaded = load_layout(config.model_copy(update={"layout": section}), Path())
+    message = "every delivery to be reachable from row 0, column 2, got one cut off at row 2, column 2"
+    with pytest.raises(ScenarioError, match=message):
+        check_warehouse(config, loaded, "warehouse")
+
+
+def test_one_way_cells_that_are_none_are_refused(make_warehouse: Any) -> None:
+    config, _ = make_warehouse(LOOP, 1)
+    lane = OneWayConfig(first=(0, 4), last=(3, 4), exits=("down",))
+    outside = config.model_copy(update={"layout": LayoutConfig(grid=config.layout.grid, one_way=(lane,))})
+    with pytest.raises(
+        ScenarioError, match=r"layout.one_way\[0\].last: expected a cell of the 3 x 5 floor, got \[3, 4\]"
+    ):
+        load_layout(outside, Path())
+    with pytest.raises(ValidationError, match="'first' above and to the left of 'last'"):
+        OneWayConfig(first=(1, 1), last=(0, 1), exits=("up",))
+    with pytest.raises(ValidationError, match="exits"):
+        OneWayConfig(first=(0, 0), last=(0, 0), exits=())
