@@ -211,7 +211,13 @@ def import_file(
     ] = None,
     vehicle_width_m: Annotated[float | None, typer.Option(help="Roads: width of a vehicle in m; 0.7.")] = None,
     lane_width_m: Annotated[float | None, typer.Option(help="Roads: width of a lane in m; vehicle + 0.3.")] = None,
-    two_way: Annotated[bool, typer.Option("--two-way", help="Roads: drive one-way lanes both ways.")] = False,
+    two_way: Annotated[
+        bool | None,
+        typer.Option(
+            "--two-way/--no-two-way",
+            help="Roads: drive one-way lanes both ways; where there is no way back by default.",
+        ),
+    ] = None,
     derive_stations: Annotated[
         bool, typer.Option(help="Roads: make the kinds of stations that the file lacks, or refuse it.")
     ] = True,

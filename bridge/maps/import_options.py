@@ -28,7 +28,8 @@ class ImportOptions:
         graph_index: Open-RMF graph whose lanes are imported; None: the one with the most lanes.
         vehicle_width_m: Width of a vehicle in m; None: 0.7.
         lane_width_m: Width of a lane in m; None: the vehicle and a margin of 0.3.
-        two_way: Drive one-way lanes in both directions.
+        two_way: Drive one-way lanes in both directions; None: only where the roads lead nowhere and back otherwise,
+            with a warning.
         derive_stations: Make pick-ups or deliveries where the file names none, with a warning; else refuse it.
     """
 
@@ -41,7 +42,7 @@ class ImportOptions:
     graph_index: int | None = None
     vehicle_width_m: float | None = None
     lane_width_m: float | None = None
-    two_way: bool = False
+    two_way: bool | None = None
     derive_stations: bool = True
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bridge.errors import LayoutError
 
-__all__ = ["MAX_LANES", "MAX_NODES", "Lane", "RoadGraph", "lane_segments", "restrict_to_round_trips"]
+__all__ = ["MAX_LANES", "MAX_NODES", "Lane", "RoadGraph", "has_round_trips", "lane_segments", "restrict_to_round_trips"]
 
 MAX_NODES: Final = 50_000
 MAX_LANES: Final = 200_000
@@ -98,6 +98,12 @@ def lane_segments(lanes: Sequence[Lane]) -> tuple[Float, NDArray[np.int64]]:
     parts = [np.hstack([lane.points[:-1], lane.points[1:]]) for lane in lanes]
     owners = np.repeat(np.arange(len(lanes)), [len(part) for part in parts])
     return (np.vstack(parts) if parts else np.empty((0, 4))), owners
+
+
+def has_round_trips(graph: RoadGraph) -> bool:
+    """Whether there are two nodes with a way there and back."""
+    labels = _strong_components(len(graph.names), graph.lanes)
+    return len(labels) > len(np.unique(labels))
 
 
 def restrict_to_round_trips(graph: RoadGraph, where: str) -> tuple[RoadGraph, tuple[str, ...]]:

@@ -19,7 +19,7 @@ from bridge.maps.cell_size import choose_cell_size
 from bridge.maps.import_options import ImportOptions
 from bridge.maps.import_warnings import ImportWarnings
 from bridge.maps.rasterise import RoadCells, rasterise
-from bridge.maps.road_graph import Lane, RoadGraph, restrict_to_round_trips
+from bridge.maps.road_graph import Lane, RoadGraph, has_round_trips, restrict_to_round_trips
 from bridge.warehouse.layout import Layout
 
 __all__ = ["road_layout"]
@@ -41,7 +41,14 @@ def road_layout(
     Raises:
         LayoutError: The roads are too large, lead nowhere, or lack stations.
     """
-    if options.two_way:
+    two_way = options.two_way
+    if two_way is None and graph.lanes and not has_round_trips(graph):
+        two_way = True
+        warnings.add(
+            f"No two places have a way there and back; all lanes ({len(graph.lanes)}) were opened in both directions. "
+            "--no-two-way refuses such files."
+        )
+    if two_way:
         graph = replace(graph, lanes=[_both_ways(lane) for lane in graph.lanes])
     graph, left_out = restrict_to_round_trips(graph, where)
     for sentence in left_out:

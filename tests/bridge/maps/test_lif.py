@@ -147,6 +147,16 @@ def test_import_lif_drives_both_ways_when_it_is_told_to(read: Read) -> None:
     assert layout.exits is None
 
 
+def test_import_lif_drives_both_ways_where_there_would_be_no_way_back(read: Read) -> None:
+    document = _loop()
+    del document["layouts"][0]["edges"][3:]
+    imported = read(document)
+    assert (len(imported.layout.pickups), len(imported.layout.deliveries), imported.layout.exits) == (1, 1, None)
+    assert imported.warnings[0].startswith("No two places have a way there and back; all lanes (3) were opened in both")
+    with pytest.raises(LayoutError, match=r"expected at least two places with a way there and back, .*--two-way"):
+        read(document, two_way=False)
+
+
 def test_import_lif_keeps_speed_limits_where_they_are(read: Read) -> None:
     layout = read(_loop(maxSpeed=0.4)).layout
     assert layout.speed_limit_mps is not None
