@@ -17,8 +17,8 @@ class DeadlockConfig(Section):
     cycle_s: float = Field(
         10.0,
         gt=0,
-        description="grid only: robots that wait for each other in a circle are a deadlock after standing still for "
-        "this time in s.",
+        description="Robots that wait for each other in a circle are a deadlock after standing still (differential: "
+        "after coming no nearer to their targets) for this time in s.",
     )
     no_progress_s: float = Field(
         60.0,

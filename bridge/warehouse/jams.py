@@ -6,6 +6,14 @@ them (up, right, down, left). A circle of robots that wait for each other is a
 deadlock once each of them has stood still for ``cycle_s``; standing at a station
 until it is served is no such standing.
 
+*Deadlock* (differential drive). Drives never quite stand, and are not in step with
+the cells. There a robot is *stuck* that has a task and has come no cell nearer to its
+target for ``cycle_s``, and it waits for the robot that it would touch if it drove
+straight to the centre of the next cell: the nearest one on that line, of robots as
+wide as their discs or, with rectangular footprints, as their shorter side. As on the
+grid it waits only if that holds for all cells that bring it nearer. A circle of
+stuck robots that wait for each other is a deadlock.
+
 *Livelock*. A robot with a task has made no progress for ``no_progress_s``: it
 has not come nearer to its target than it ever was since it was given it,
 whether it stands, spins or shuttles. Robots that stand at their target, robots
@@ -26,7 +34,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.config_monitoring import DeadlockConfig
-from bridge.warehouse.fleet import Fleet, Outcome
+from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 
 __all__ = [
@@ -44,6 +52,7 @@ __all__ = [
 
 Int32 = NDArray[np.int32]
 Int8 = NDArray[np.int8]
+Float64 = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 DEADLOCKED: Final = 1
@@ -81,11 +90,12 @@ class Jams(NamedTuple):
 
 
 class JamLimits(NamedTuple):
-    """Steps that a circle stands (0: circles are not looked for), and steps without progress; the rule of help."""
+    """Steps that a circle stands, and steps without progress; the rule of help; robots are not in step with cells."""
 
     cycle_steps: int
     progress_steps: int
     relocate: bool
+    drives: bool
 
 
 class JamScratch(NamedTuple):
@@ -96,12 +106,13 @@ class JamScratch(NamedTuple):
     mark: Int32
 
 
-def make_jam_limits(config: DeadlockConfig, step_s: float, cells: bool) -> JamLimits:
-    """The limits of a scenario whose steps last ``step_s``; ``cells``: robots move from cell to cell."""
+def make_jam_limits(config: DeadlockConfig, step_s: float, drives: bool) -> JamLimits:
+    """The limits of a scenario whose steps last ``step_s``; ``drives``: robots do not move from cell to cell."""
     return JamLimits(
-        cycle_steps=math.ceil(config.cycle_s / step_s - 1e-9) if cells else 0,
+        cycle_steps=max(math.ceil(config.cycle_s / step_s - 1e-9), 1),
         progress_steps=math.ceil(config.no_progress_s / step_s - 1e-9),
         relocate=config.resolve == "relocate",
+        drives=drives,
     )
 
 
@@ -128,7 +139,9 @@ def clear_jams(jams: Jams, envs: Bool) -> None:
 def find_jams(
     floor: Floor,
     fleet: Fleet,
+    pose: Pose,
     outcome: Outcome,
+    half_width: Float64,
     limits: JamLimits,
     scratch: JamScratch,
     steps: Int32,
@@ -140,7 +153,9 @@ def find_jams(
     Args:
         floor: The floor plan.
         fleet: After motion, service and dispatch.
+        pose: Where robots are; for drives.
         outcome: ``moved_m`` of the step.
+        half_width: (N,) float64, half of how wide each robot is in m; for drives.
         limits: Of :func:`make_jam_limits`.
         scratch: Of :func:`make_jam_scratch`.
         steps: (E,) int32, steps since the start of the episode, with this one.
@@ -158,11 +173,11 @@ def find_jams(
             still = 0 if moved else jams.still[env, robot] + 1
             jams.still[env, robot] = still
             waiting = _note_progress(fleet, jams, env, robot)
-            candidates += waiting & (limits.cycle_steps > 0) & (limits.cycle_steps <= still)
+            candidates += waiting & (limits.cycle_steps <= _stuck_steps(limits, jams, env, robot))
             suspects += (jams.state[env, robot] != 0) | (jams.stalled[env, robot] >= limits.progress_steps)
         counts = steps[env] > warm_up_steps
         if candidates > 1:
-            _find_circles(floor, fleet, limits, scratch, jams, counts, env)
+            _find_circles(floor, fleet, pose, half_width, limits, scratch, jams, counts, env)
         elif suspects > 0:
             for robot in range(num_robots):
                 if jams.state[env, robot] == DEADLOCKED:
@@ -188,8 +203,22 @@ def _note_progress(fleet: Fleet, jams: Jams, env: int, robot: int) -> bool:
 
 
 @kernel_part
+def _stuck_steps(limits: JamLimits, jams: Jams, env: int, robot: int) -> int:
+    """Steps since the robot last moved, or came nearer where robots drive."""
+    return int(jams.stalled[env, robot] if limits.drives else jams.still[env, robot])
+
+
+@kernel_part
 def _find_circles(
-    floor: Floor, fleet: Fleet, limits: JamLimits, scratch: JamScratch, jams: Jams, counts: bool, env: int
+    floor: Floor,
+    fleet: Fleet,
+    pose: Pose,
+    half_width: Float64,
+    limits: JamLimits,
+    scratch: JamScratch,
+    jams: Jams,
+    counts: bool,
+    env: int,
 ) -> None:
     """Follow from every robot whom it waits for; a robot met twice on one walk is part of a circle."""
     num_robots = fleet.cell.shape[1]
@@ -199,7 +228,7 @@ def _find_circles(
         if fleet.alive[env, robot]:
             occupant[fleet.cell[env, robot]] = robot
     for robot in range(num_robots):
-        waits_for[robot] = _waits_for(floor, fleet, limits, jams, occupant, env, robot)
+        waits_for[robot] = _waits_for(floor, fleet, pose, half_width, limits, jams, occupant, env, robot)
     for robot in range(num_robots):
         occupant[fleet.cell[env, robot]] = -1
     for start in range(num_robots):
@@ -215,10 +244,20 @@ def _find_circles(
 
 
 @kernel_part
-def _waits_for(floor: Floor, fleet: Fleet, limits: JamLimits, jams: Jams, occupant: Int32, env: int, robot: int) -> int:
+def _waits_for(
+    floor: Floor,
+    fleet: Fleet,
+    pose: Pose,
+    half_width: Float64,
+    limits: JamLimits,
+    jams: Jams,
+    occupant: Int32,
+    env: int,
+    robot: int,
+) -> int:
     """The robot in the first cell that this one wants, if it has stood long enough and all are taken; else -1."""
     goal = fleet.goal[env, robot]
-    if jams.still[env, robot] < limits.cycle_steps or goal < 0:
+    if _stuck_steps(limits, jams, env, robot) < limits.cycle_steps or goal < 0:
         return -1
     if not fleet.alive[env, robot] or fleet.charge[env, robot] <= 0.0:
         return -1
@@ -226,12 +265,36 @@ def _waits_for(floor: Floor, fleet: Fleet, limits: JamLimits, jams: Jams, occupa
     first = -1
     for move in range(1, 5):
         if entry >> (move - 1) & 1:
-            other = occupant[floor.moves[cell, move]]
+            wanted = floor.moves[cell, move]
+            other = occupant[wanted]
+            if limits.drives:
+                other = _in_the_way(floor, fleet, pose, half_width, env, robot, wanted)
             if other < 0:
                 return -1
             if first < 0:
                 first = other
     return first
+
+
+@kernel_part
+def _in_the_way(floor: Floor, fleet: Fleet, pose: Pose, half_width: Float64, env: int, robot: int, cell: int) -> int:
+    """The nearest robot ahead that this one would touch on its straight way to the centre of a cell; or -1."""
+    x, y = pose.x[env, robot], pose.y[env, robot]
+    way_x, way_y = floor.x[cell] - x, floor.y[cell] - y
+    length = np.sqrt(way_x * way_x + way_y * way_y)
+    if length == 0.0:
+        return -1
+    best, nearest = -1, np.inf
+    for other in range(fleet.cell.shape[1]):
+        if other != robot and fleet.alive[env, other]:
+            dx, dy = pose.x[env, other] - x, pose.y[env, other] - y
+            ahead = (dx * way_x + dy * way_y) / length
+            beyond = max(ahead - length, 0.0)
+            aside = (dx * way_y - dy * way_x) / length
+            reach = half_width[robot] + half_width[other]
+            if 0.0 < ahead < nearest and beyond * beyond + aside * aside < reach * reach:
+                best, nearest = other, ahead
+    return best
 
 
 @kernel_part
@@ -252,7 +315,7 @@ def _note_circle(
     while True:
         if counts:
             known = jams.state[env, robot] == DEADLOCKED
-            jams.lost[env, robot] += 1 if known else jams.still[env, robot]
+            jams.lost[env, robot] += 1 if known else _stuck_steps(limits, jams, env, robot)
         jams.state[env, robot] = DEADLOCKED
         jams.began[env, robot] = DEADLOCKED if is_new else 0
         jams.group[env, robot] = lowest
