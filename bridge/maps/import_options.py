@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from bridge.errors import LayoutError
 from bridge.maps.stations import StationRules
+from bridge.warehouse.config_randomisation import ExecutionDelayConfig
 from bridge.warehouse.layout import Layout
 
 __all__ = ["FORMATS", "ImportOptions", "Imported", "MapFormat", "fleet_size"]
@@ -122,6 +123,7 @@ class Imported:
         notes: A sentence per choice that the importer made, for whoever edits the scenario.
         warnings: Sentences on what is loose about the file.
         vehicle_width_m: Width of the vehicles that the lanes are for; None: the format does not know vehicles.
+        delays: Execution delays that the file states; None: none.
     """
 
     layout: Layout
@@ -130,6 +132,7 @@ class Imported:
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     vehicle_width_m: float | None = None
+    delays: ExecutionDelayConfig | None = None
 
 
 def fleet_size(wanted: int | None, stated: int | None, where: str) -> int:

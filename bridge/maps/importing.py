@@ -22,6 +22,7 @@ from bridge.maps.import_options import Imported, ImportOptions
 from bridge.maps.route_room import fit_route_tables
 from bridge.maps.stations import StationRules
 from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.config_randomisation import ExecutionDelayConfig
 from bridge.warehouse.layout import Layout
 
 __all__ = ["ImportedScenario", "import_layout", "import_map"]
@@ -171,8 +172,16 @@ warehouse:
   # Progress is potential-based shaping: it speeds learning up and leaves the best policy as it is.
   reward: {{delivery: 1.0, pickup: 0.5, progress: 0.05, blocked: -0.02}}
   mask_blocked_moves: true
-  episode_steps: {_episode_steps(layout)}
+{_delayed(imported.delays)}  episode_steps: {_episode_steps(layout)}
 """
+
+
+def _delayed(delays: ExecutionDelayConfig | None) -> str:
+    """The line of the execution delays, if there are any."""
+    if delays is None:
+        return ""
+    stated = ", ".join(f"{name}: {value}" for name, value in delays.model_dump(exclude_defaults=True).items())
+    return f"  randomisation: {{execution_delays: {{{stated}}}}}\n"
 
 
 def _listed(sentences: tuple[str, ...]) -> str:

@@ -21,6 +21,7 @@ from bridge.maps.files import load_layout_file, read_bounded
 from bridge.maps.floor import largest_component
 from bridge.maps.grid_stations import place_stations, reachable_cells, wanted_numbers
 from bridge.maps.import_options import Imported, ImportOptions, fleet_size
+from bridge.maps.lorr_delays import read_delays
 from bridge.warehouse.layout import MAX_CELLS, Layout
 
 __all__ = ["import_lorr", "looks_like_lorr"]
@@ -68,13 +69,14 @@ def import_lorr(document: Item, path: Path, options: ImportOptions, robots: int 
     notes.append(
         f"parking places: the starts of {len(placed.parking)} of {num_robots} agents; the others are stations."
     )
-    _warn_about_rest(document)
+    delays = read_delays(document)
     return Imported(
         placed,
         f"League of Robot Runners problem on {map_path.name}",
         num_robots,
         tuple(notes),
         document.warnings.lines(),
+        delays=delays,
     )
 
 
@@ -178,12 +180,3 @@ def _busiest(cells: list[int], uses: Counter[int], wanted: int) -> list[int]:
         return cells
     spread = np.argsort((np.arange(len(cells)) + 0.5) * (5**0.5 - 1) / 2 % 1.0, kind="stable").tolist()
     return sorted((cells[place] for place in spread), key=lambda cell: -uses[cell])[:wanted]
-
-
-def _warn_about_rest(document: Item) -> None:
-    """Say what the problem states and a layout cannot hold."""
-    if document.get("delayConfig") is not None:
-        document.warnings.add("delayConfig (execution delays) is not part of a layout and was not imported.")
-    ticks = document.get("agentCounter")
-    if ticks is not None and ticks.number() != 1:
-        document.warnings.add("agentCounter (ticks per action) is not part of a layout and was not imported.")

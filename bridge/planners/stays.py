@@ -150,7 +150,10 @@ def _durations(delays: ExecutionDelayConfig) -> tuple[Int32, Float64]:
     if delays.duration == "uniform" or len(lengths) == 1:
         return lengths, np.full(len(lengths), 1.0 / len(lengths))
     # Rounded to whole steps, and what lies beyond the ends with these.
-    middle, deviation = 0.5 * (lengths[0] + lengths[-1]), 0.22 * (lengths[-1] - lengths[0])
+    span = float(lengths[-1] - lengths[0])
+    middle, deviation = lengths[0] + delays.mean_ratio * span, delays.std_ratio * span
+    if deviation == 0.0:
+        return lengths, (lengths == math.floor(middle + 0.5)).astype(np.float64)
     borders = (lengths[:-1] + 0.5 - middle) / (deviation * math.sqrt(2.0))
     below = np.array([0.0, *(0.5 * (1.0 + math.erf(border)) for border in borders), 1.0])
     return lengths, np.diff(below)

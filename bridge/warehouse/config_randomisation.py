@@ -22,8 +22,13 @@ class ExecutionDelayConfig(Section):
     max_steps: int = Field(30, ge=1, le=10_000, description="Longest delay in steps.")
     duration: Literal["uniform", "gaussian"] = Field(
         "uniform",
-        description="uniform between the two; gaussian: mean in their middle, standard deviation 0.22 of their "
-        "difference, cut at both.",
+        description="uniform between the two; gaussian: normal, rounded and cut at both.",
+    )
+    mean_ratio: float = Field(
+        0.5, ge=0, le=1, description="gaussian: where the mean lies, from 0 at min_steps to 1 at max_steps."
+    )
+    std_ratio: float = Field(
+        0.22, ge=0, le=100, description="gaussian: standard deviation over max_steps - min_steps; 0: always the mean."
     )
 
     @model_validator(mode="after")
@@ -32,6 +37,12 @@ class ExecutionDelayConfig(Section):
             raise ValueError(
                 f"expected min_steps <= max_steps, got min_steps={self.min_steps} > max_steps={self.max_steps}."
             )
+        # Resolved configurations state every default.
+        for name in ("mean_ratio", "std_ratio"):
+            if self.duration == "uniform" and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(
+                    f"expected no {name} with duration 'uniform', got {getattr(self, name):g}. Use duration 'gaussian'."
+                )
         return self
 
 

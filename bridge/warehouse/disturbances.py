@@ -177,7 +177,8 @@ class ExecutionDelays(Feature):
 
     def _draw_arguments(self, envs: Bool) -> tuple[Any, ...]:
         parts, config = self._parts, self._config
-        bounds = (float(self._chance), config.min_steps, config.max_steps, config.duration == "gaussian")
+        ratios = (float(config.mean_ratio), float(config.std_ratio)) if config.duration == "gaussian" else (0.0, -1.0)
+        bounds = (float(self._chance), config.min_steps, config.max_steps, *ratios)
         keys = (parts.keys[Purpose.EXECUTION_DELAY], parts.keys[Purpose.EXECUTION_DURATION])
         return parts.fleet, self._left, *bounds, *keys, parts.steps, envs
 
@@ -189,7 +190,8 @@ def hold_delayed_robots(
     chance: float,
     min_steps: int,
     max_steps: int,
-    gaussian: bool,
+    mean_ratio: float,
+    std_ratio: float,
     begin_keys: UInt64,
     duration_keys: UInt64,
     steps: Int32,
@@ -203,7 +205,8 @@ def hold_delayed_robots(
         chance: That a robot which is not delayed becomes so.
         min_steps: Shortest delay.
         max_steps: Longest delay.
-        gaussian: Durations are normal and cut, not uniform.
+        mean_ratio: Mean of normal durations, from 0 at the shortest to 1 at the longest.
+        std_ratio: Their standard deviation over the difference of the two; negative: durations are uniform.
         begin_keys: (E,) uint64, stream of the beginnings.
         duration_keys: (E,) uint64, stream of the durations.
         steps: (E,) int32, number of the step in its episode that has just run.
@@ -221,16 +224,18 @@ def hold_delayed_robots(
             if fleet.alive[env, robot] and left[env, robot] == 0:
                 counter = int(steps[env]) * num_robots + robot
                 if uniform(begin_keys[env], counter) < chance:
-                    left[env, robot] = _duration(min_steps, max_steps, gaussian, duration_keys[env], counter)
+                    left[env, robot] = _duration(
+                        min_steps, max_steps, mean_ratio, std_ratio, duration_keys[env], counter
+                    )
             held = fleet.held[env, robot] & ~HELD_DELAYED
             fleet.held[env, robot] = held | HELD_DELAYED if left[env, robot] > 0 else held
 
 
 @kernel_part
-def _duration(min_steps: int, max_steps: int, gaussian: bool, key: np.uint64, counter: int) -> int:
-    if not gaussian:
+def _duration(min_steps: int, max_steps: int, mean_ratio: float, std_ratio: float, key: np.uint64, counter: int) -> int:
+    if std_ratio < 0.0:
         return min_steps + int(uniform(key, 2 * counter) * (max_steps - min_steps + 1))
     normal = np.sqrt(-2.0 * np.log(1.0 - uniform(key, 2 * counter)))
     normal *= np.cos(2.0 * np.pi * uniform(key, 2 * counter + 1))
-    length = min_steps + (max_steps - min_steps) * (0.5 + 0.22 * normal)
-    return int(min(max(np.round(length), min_steps), max_steps))
+    length = min_steps + (max_steps - min_steps) * (mean_ratio + std_ratio * normal)
+    return int(min(max(np.floor(length + 0.5), min_steps), max_steps))

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from bridge.errors import LayoutError
-from bridge.maps import Imported, ImportOptions, StationRules, read_layout
+from bridge.maps import Imported, ImportOptions, StationRules, import_layout, read_layout
+from bridge.scenario import load_scenario
+from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.config_randomisation import ExecutionDelayConfig
 
 MAP = "type octile\nheight 4\nwidth 6\nmap\nS....E\n..@@..\n......\n@@@@.@\n"
 AGENTS = "# version for LoRR 2026\n3\n0\n6\n# the last one\n12\n"
@@ -80,10 +83,59 @@ def test_import_lorr_pairs_tasks_of_one_errand(read: Read) -> None:
     assert "Tasks have one errand each; every second one was taken for a delivery." in imported.warnings
 
 
+DELAYS = {"seed": 0, "minDelay": 1, "maxDelay": 4, "eventModel": "poisson", "pDelay": 0.01, "durationModel": "gaussian"}
+
+
 def test_import_lorr_says_what_a_layout_cannot_hold(read: Read) -> None:
-    warnings = read(delayConfig={"seed": 0}, agentCounter=3).warnings
-    assert "delayConfig (execution delays) is not part of a layout and was not imported." in warnings
-    assert "agentCounter (ticks per action) is not part of a layout and was not imported." in warnings
+    imported = read(delayConfig=DELAYS, agentCounter=3)
+    assert imported.delays is None
+    assert (
+        "delayConfig (execution delays) counts ticks, of which an action takes several, and was not imported."
+        in imported.warnings
+    )
+    assert "agentCounter (ticks per action) is not part of a layout and was not imported." in imported.warnings
+
+
+@pytest.mark.parametrize("ticks", [None, 1])
+def test_import_lorr_keeps_execution_delays_with_the_ratios_that_they_state(read: Read, ticks: int | None) -> None:
+    ratios = {"gaussMeanRatio": 0.25, "gaussStdRatio": 0.35}
+    wanted = {"probability": 0.01, "events": "poisson", "min_steps": 1, "max_steps": 4, "duration": "gaussian"}
+    assert read(agentCounter=ticks, delayConfig=DELAYS | ratios).delays == ExecutionDelayConfig.model_validate(
+        wanted | {"mean_ratio": 0.25, "std_ratio": 0.35}
+    )
+    # Without a ratio all delays are of mean length there.
+    assert read(delayConfig=DELAYS).delays == ExecutionDelayConfig.model_validate(wanted | {"std_ratio": 0.0})
+
+
+def test_import_lorr_leaves_ratios_of_uniform_delays_and_delays_that_never_come(read: Read) -> None:
+    uniform = DELAYS | {"durationModel": "uniform", "gaussStdRatio": 0.35}
+    delays = read(delayConfig=uniform).delays
+    assert delays is not None
+    assert (delays.duration, delays.std_ratio) == ("uniform", 0.22)
+    assert read(delayConfig=DELAYS | {"pDelay": 0.0}).delays is None
+
+
+def test_import_lorr_writes_delays_into_the_scenario(read: Read, tmp_path: Path) -> None:
+    wanted = read(delayConfig=DELAYS | {"gaussStdRatio": 0.35}).delays
+    path = import_layout(tmp_path / "problem" / "p.json", out_folder=tmp_path / "out").path
+    config = load_scenario(path).config
+    assert isinstance(config, WarehouseConfig)
+    assert config.randomisation is not None
+    assert config.randomisation.execution_delays == wanted
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"eventModel": "binomial"}, r"delayConfig\.eventModel: expected 'bernoulli' or 'poisson', got 'binomial'"),
+        ({"minDelay": 5}, r"delayConfig: expected possible delays.*expected min_steps <= max_steps"),
+        ({"pDelay": 1.5}, r"delayConfig: expected possible delays.*probability"),
+        ({"maxDelay": 0}, r"delayConfig\.maxDelay: expected a whole number from 1"),
+    ],
+)
+def test_import_lorr_refuses_delays_that_cannot_be(read: Read, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(LayoutError, match=message):
+        read(delayConfig=DELAYS | change)
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../secret.map", "maps/../../secret.map", "..\\secret.map"])

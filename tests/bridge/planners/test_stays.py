@@ -20,6 +20,15 @@ DELAYS: dict[str, dict[str, Any]] = {
     "often": {"probability": 0.3, "min_steps": 1, "max_steps": 4},
     "poisson": {"probability": 0.4, "events": "poisson", "min_steps": 3, "max_steps": 3},
     "gaussian": {"probability": 0.1, "min_steps": 2, "max_steps": 9, "duration": "gaussian"},
+    "skewed": {
+        "probability": 0.1,
+        "min_steps": 2,
+        "max_steps": 9,
+        "duration": "gaussian",
+        "mean_ratio": 0.2,
+        "std_ratio": 0.35,
+    },
+    "mean": {"probability": 0.1, "min_steps": 2, "max_steps": 9, "duration": "gaussian", "std_ratio": 0.0},
 }
 
 

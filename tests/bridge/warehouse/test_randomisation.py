@@ -199,6 +199,24 @@ def test_execution_delays_hold_robots_as_often_and_long_as_asked(
     assert np.std(lengths) == pytest.approx(2.0 if duration == "uniform" else 0.22 * 6, abs=0.15)
 
 
+@pytest.mark.parametrize(
+    ("mean_ratio", "std_ratio", "mean", "deviation"), [(0.4, 0.1, 42.0, 10.0), (0.75, 0.0, 77.0, 0.0)]
+)
+def test_gaussian_delays_lie_where_their_ratios_say(
+    make_warehouse: Any, mean_ratio: float, std_ratio: float, mean: float, deviation: float
+) -> None:
+    delays = ExecutionDelayConfig(
+        probability=1.0, duration="gaussian", min_steps=2, max_steps=102, mean_ratio=mean_ratio, std_ratio=std_ratio
+    )
+    simulator = _make(make_warehouse, 30, random={"execution_delays": delays})
+    lengths = []
+    for seed in range(50):
+        simulator.reset(seed=seed)
+        lengths.append(_feature(simulator, ExecutionDelays).left.copy())
+    assert np.mean(lengths) == pytest.approx(mean, abs=0.5)
+    assert np.std(lengths) == pytest.approx(deviation, abs=0.5)
+
+
 def test_sensor_noise_has_the_asked_size_and_drops_the_asked_share(make_warehouse: Any) -> None:
     random = {"lidar_noise_m": 0.1, "lidar_dropout": 0.2, "position_noise_m": 0.1, "neighbour_dropout": 0.3}
     clear = _make(make_warehouse, 60)
@@ -286,3 +304,5 @@ def test_randomisation_that_does_not_fit_is_refused(make_warehouse: Any, random:
         _make(make_warehouse, random=random, observation=(SelfBlock(),))
     with pytest.raises(ValidationError, match="expected min_steps <= max_steps, got min_steps=5 > max_steps=4"):
         ExecutionDelayConfig(min_steps=5, max_steps=4)
+    with pytest.raises(ValidationError, match=r"expected no std_ratio with duration 'uniform', got 0\.35"):
+        ExecutionDelayConfig(std_ratio=0.35)
