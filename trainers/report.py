@@ -32,9 +32,10 @@ def evaluation_table(rows: Sequence[EvaluationRow], title: str = "evaluation") -
     There are many figures and few policies: so that it fits into a terminal of 80 columns.
     """
     table = Table(title=title)
-    table.add_column("figure")
+    # What finds no room goes on in the next line: nothing is cut.
+    table.add_column("figure", overflow="fold")
     for row in rows:
-        table.add_column(row.policy, justify="right")
+        table.add_column(row.policy, justify="right", overflow="fold")
     for name in _figure_names(rows):
         table.add_row(name, *(str(row.figures[name]) if name in row.figures else "-" for row in rows))
     if any(not math.isnan(row.decision_ms) for row in rows):

@@ -414,6 +414,16 @@ def test_evaluation_table_fits_into_80_columns_with_many_figures() -> None:
     assert text.count("1185 ± 51") == 39
 
 
+def test_evaluation_table_cuts_nothing_where_there_is_no_room() -> None:
+    figures = {"robot_collisions_per_h": Estimate(213.4, 240.0)}
+    console = Console(width=60)
+    with console.capture() as capture:
+        console.print(evaluation_table([EvaluationRow(p, 20, figures) for p in ("random", "trained", "token_passing")]))
+    lines = [[cell.strip() for cell in line[1:-1].split("│")] for line in capture.get().splitlines() if "│" in line]
+    assert "".join(cells[0] for cells in lines) == "robot_collisions_per_h"
+    assert "".join(cells[3] for cells in lines).replace(" ", "") == "213.4±2.4e+02"
+
+
 def test_evaluation_raises_when_the_seed_was_trained_on(scenario: Scenario) -> None:
     with pytest.raises(ValueError, match="expected a seed that was never trained on, got 5"):
         evaluate(scenario, {}, seed=5, num_episodes=1, training_seed=5)
