@@ -15,6 +15,8 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.extending import register_jitable
 
+from bridge.call_chain import BoundCall
+
 __all__ = ["bind", "kernel", "kernel_part", "lean_kernel"]
 
 Result = TypeVar("Result")
@@ -74,7 +76,7 @@ def bind(function: Callable[..., Result], *arguments: Any) -> Callable[[], Resul
     typeof = cast(Any, numba.typeof)
     types = tuple(typeof(argument) for argument in arguments)
     dispatcher.compile(types)
-    return partial(dispatcher.overloads[types].entry_point, *arguments)
+    return BoundCall(dispatcher.overloads[types], arguments)
 
 
 def _compiled(function: Function, options: dict[str, Any]) -> Function:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -83,13 +83,16 @@ class JamWatch:
         """Who is stuck; None where nobody looks."""
         return self._jams
 
-    def look(self) -> None:
+    @property
+    def calls(self) -> list[Callable[[], None]]:
         """Find them after motion, service and dispatch; the steps of the episode already count this one."""
+        if self._jams is None:
+            return []
+        return [self._find, self._relocate] if self._relocates else [self._find]
+
+    def _relocate(self) -> None:
         jams = self._jams
-        if jams is None:
-            return
-        self._find()
-        if self._relocates and jams.relocated.any():
+        if jams is not None and jams.relocated.any():
             floor, fleet, pose, traits = self._parts.floor, self._parts.fleet, self._parts.pose, self._parts.traits
             keys = self._parts.keys[Purpose.RELOCATION]
             relocate(floor, fleet, pose, traits, keys, self._parts.steps, self._turning, jams.relocated)

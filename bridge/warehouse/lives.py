@@ -8,14 +8,33 @@ from numpy.typing import NDArray
 from bridge.jit import lean_kernel
 from bridge.warehouse.fleet import Fleet
 
-__all__ = ["end_episodes", "report_lives", "show_lives"]
+__all__ = ["count_step", "end_episodes", "note_lives", "report_lives", "show_lives"]
 
 Bool = NDArray[np.bool_]
 Float32 = NDArray[np.float32]
+Int64 = NDArray[np.int64]
 
 
 @lean_kernel
-def end_episodes(fleet: Fleet, steps: NDArray[np.int32], episode_steps: int, despawn: bool, over: Bool) -> int:
+def note_lives(alive: Bool, lived: Bool) -> None:
+    """Note who lives before the step: (E, N) bool to (E, N) bool."""
+    num_envs, num_robots = alive.shape
+    for env in range(num_envs):
+        for robot in range(num_robots):
+            lived[env, robot] = alive[env, robot]
+
+
+@lean_kernel
+def count_step(steps: NDArray[np.int32]) -> None:
+    """One step more of every episode: (E,) int32."""
+    for env in range(len(steps)):
+        steps[env] += 1
+
+
+@lean_kernel
+def end_episodes(
+    fleet: Fleet, steps: NDArray[np.int32], episode_steps: int, despawn: bool, over: Bool, ended: Int64
+) -> None:
     """Find the episodes that end with this step: the time is up, or the floor is empty for good.
 
     Args:
@@ -24,9 +43,7 @@ def end_episodes(fleet: Fleet, steps: NDArray[np.int32], episode_steps: int, des
         episode_steps: Steps until the episode is cut.
         despawn: Robots can leave the floor.
         over: (E,) bool, written.
-
-    Returns:
-        How many there are.
+        ended: (2,) int64, written: how many there are, and 0.
     """
     number = 0
     for env in range(len(over)):
@@ -38,7 +55,7 @@ def end_episodes(fleet: Fleet, steps: NDArray[np.int32], episode_steps: int, des
                     ends = False
         over[env] = ends
         number += ends
-    return number
+    ended[0], ended[1] = number, 0
 
 
 @lean_kernel
@@ -51,7 +68,8 @@ def report_lives(
     rewards: Float32,
     terminated: Bool,
     truncated: Bool,
-) -> int:
+    ended: Int64,
+) -> None:
     """Write rewards and ends of the lives of one role that ran before the step.
 
     Args:
@@ -63,9 +81,7 @@ def report_lives(
         rewards: (E, A) float32, written.
         terminated: (E, A) bool, written.
         truncated: (E, A) bool, written.
-
-    Returns:
-        How many lives were ended by the task.
+        ended: (2,) int64; the number of lives that were ended by the task is added to the second.
     """
     number = 0
     for env in range(rewards.shape[0]):
@@ -75,7 +91,7 @@ def report_lives(
             terminated[env, slot] = leaving[env, robot]
             truncated[env, slot] = over[env] and alive[env, robot]
             number += leaving[env, robot]
-    return number
+    ended[1] += number
 
 
 @lean_kernel

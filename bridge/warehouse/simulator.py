@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bridge.call_chain import chain
 from bridge.errors import ActionError, CallOrderError
 from bridge.jit import bind
 from bridge.roster import RoleArrays, RosterArrays
@@ -25,7 +26,7 @@ from bridge.warehouse.floor import make_floor
 from bridge.warehouse.jam_watch import JamWatch
 from bridge.warehouse.jams import Jams
 from bridge.warehouse.layout import Layout
-from bridge.warehouse.lives import end_episodes, report_lives, show_lives
+from bridge.warehouse.lives import count_step, end_episodes, note_lives, report_lives, show_lives
 from bridge.warehouse.metrics import (
     ROBOT_METRICS,
     add_to_tally,
@@ -124,6 +125,8 @@ class WarehouseSimulator(RobotsView):
         self._places = np.zeros_like(self._floor.start_cells)
         self._steps = np.zeros(num_envs, np.int32)
         self._rewards = np.zeros((num_envs, num_robots), np.float32)
+        # Episodes, and lives ended by the task, that end in a step.
+        self._ended = np.zeros(2, np.int64)
 
         self._envs = np.arange(first_env, first_env + num_envs, dtype=np.int64)
         self._seeds = np.zeros(num_envs, np.uint64)
@@ -170,7 +173,6 @@ class WarehouseSimulator(RobotsView):
         )
         self._motion = Motion(parts, self._roles, first_env, holds_robots(config, layout))
         self._cycle = self._make_cycle()
-        self._report = self._make_reports()
         self._views = self._make_views()
         for _, values, _ in self._roles:
             values.action_mask[:] = True
@@ -178,11 +180,13 @@ class WarehouseSimulator(RobotsView):
     # ---------------------------------------------------------------- what a step is made of
 
     def _make_cycle(self) -> list[Call]:
-        """What happens in a step between actions and rewards, in order; the arguments are the same at every step."""
+        """What happens in a step until the robots look around, in order; the arguments are the same at every step."""
         floor, fleet, pose, outcome, steps = self._floor, self._fleet, self._pose, self._outcome, self._steps
         cycle: list[Call] = [
+            *self._motion.takes,
+            *([self._take_messages] if self._radio is not None else []),
             *self._hooks("before_motion"),
-            partial(np.copyto, outcome.lived, fleet.alive),
+            bind(note_lives, fleet.alive, outcome.lived),
             *self._motion.calls,
             *([bind(note_pauses, fleet, pose, outcome)] if has_pauses(self._config, self._layout) else []),
             bind_drain(fleet, outcome, self._traits, self._stream.loads, self._keys[Purpose.TASK]),
@@ -190,27 +194,24 @@ class WarehouseSimulator(RobotsView):
             bind(serve, floor, fleet, pose, self._pool, outcome, steps, self._station_radius_m),
             *([self._bind_bring_back()] if self._despawn else []),
             *self._hooks("after_service"),
-            partial(np.add, steps, 1, steps),
+            bind(count_step, steps),
         ]
         if self._clock.warm_up_steps:
             cycle += [partial(self._end_warm_up, clear) for clear in self._hooks("clear_figures")]
         cycle.append(bind(dispatch, *self._dispatch_arguments(self._all)))
         if self._watch.jams is not None:
-            cycle.append(self._watch.look)
+            cycle += self._watch.calls
         if self._radio is not None:
             cycle += self._radio.bind_exchange(fleet, pose, outcome, self._keys, steps)
         cycle.append(bind(pay_rewards, floor, fleet, pose, outcome, self._terms, self._rewards))
         cycle.append(bind(add_to_tally, fleet, outcome, self._clock, steps, self._tally))
-        return cycle
-
-    def _make_reports(self) -> list[Callable[[], int]]:
-        """What has become of lives and episodes: number of episodes that ended, then of robots that left, per role."""
-        fleet, over, leaving = self._fleet, self._arrays.episode_over, self._outcome.leaving
-        reports = [bind(end_episodes, fleet, self._steps, self._config.episode_steps, self._despawn, over)]
+        over, ended = self._arrays.episode_over, self._ended
+        cycle.append(bind(end_episodes, fleet, steps, self._config.episode_steps, self._despawn, over, ended))
         for _, values, slots in self._roles:
             ends = (values.rewards, values.terminated, values.truncated)
-            reports.append(bind(report_lives, fleet.alive, leaving, self._rewards, over, slots.start, *ends))
-        return reports
+            lives = (fleet.alive, outcome.leaving, self._rewards, over, slots.start)
+            cycle.append(bind(report_lives, *lives, *ends, ended))
+        return chain(cycle)
 
     def _make_views(self) -> list[Call]:
         """What the robots of all environments see, and which of them live."""
@@ -222,7 +223,7 @@ class WarehouseSimulator(RobotsView):
                 views.append(self._radio.bind_observe(*seen))
             views += sensing.bind_observe(slots.start, envs, values.observations)
             views.append(self._bind_show(values, slots.start))
-        return [*views, *self._motion.masks, sensing.bind_write_state(self._steps, envs, self._arrays.state)]
+        return chain([*views, *self._motion.masks, sensing.bind_write_state(self._steps, envs, self._arrays.state)])
 
     def _hooks(self, name: str) -> list[Callable[..., None]]:
         """The methods of the features that do something at this point."""
@@ -292,12 +293,12 @@ class WarehouseSimulator(RobotsView):
         self._require_open("step")
         if not self._all_started:
             raise CallOrderError("WarehouseSimulator.step: expected a reset first, got none. Call reset(seed=...).")
-        self._take_actions()
         for call in self._cycle:
-            call()
-        num_over, *num_terminated = [report() for report in self._report]
-        if num_over or any(num_terminated):
-            self._keep_final_observations(any(num_terminated), num_over > 0)
+            if call():
+                raise self._motion.wrong_action()
+        num_over, num_terminated = self._ended.tolist()
+        if num_over or num_terminated:
+            self._keep_final_observations(num_terminated > 0, num_over > 0)
         if num_over:
             over = self._arrays.episode_over
             self._report_episodes(over)
@@ -340,13 +341,12 @@ class WarehouseSimulator(RobotsView):
         if self._closed:
             raise CallOrderError(f"WarehouseSimulator.{method}: expected an open simulator, got a closed one.")
 
-    def _take_actions(self) -> None:
-        self._motion.take()
-        if self._radio is not None:
-            for role, values, slots in self._roles:
-                fault = self._radio.take(role, values, slots.start, self._steps)
-                if fault is not None:
-                    raise ActionError(f"WarehouseSimulator.step: {fault}")
+    def _take_messages(self) -> None:
+        assert self._radio is not None, "called with a radio only"
+        for role, values, slots in self._roles:
+            fault = self._radio.take(role, values, slots.start, self._steps)
+            if fault is not None:
+                raise ActionError(f"WarehouseSimulator.step: {fault}")
 
     def _keep_final_observations(self, any_terminated: bool, any_over: bool) -> None:
         """Final observations of the lives that ended."""

@@ -24,10 +24,10 @@ def take_moves(actions: NDArray[np.int32], asked: Bool, mask: Bool, first: int, 
         taken: (E, N) int32, written; 0 (stay) for robots that were not asked.
 
     Returns:
-        ``env * A + slot`` of the first robot whose move is out of range or masked, or -1.
+        0, or 1 + ``env * A + slot`` of the first robot whose move is out of range or masked.
     """
     num_envs, num_slots = asked.shape
-    wrong = -1
+    wrong = 0
     for env in range(num_envs):
         for slot in range(num_slots):
             move = actions[env, slot, 0]
@@ -35,8 +35,8 @@ def take_moves(actions: NDArray[np.int32], asked: Bool, mask: Bool, first: int, 
             if asked[env, slot]:
                 if 0 <= move < mask.shape[2] and mask[env, slot, move]:
                     taken[env, first + slot] = move
-                elif wrong < 0:
-                    wrong = env * num_slots + slot
+                elif wrong == 0:
+                    wrong = 1 + env * num_slots + slot
     return wrong
 
 
@@ -51,18 +51,18 @@ def take_continuous(actions: NDArray[np.float32], asked: Bool, first: int, taken
         taken: (E, N, C) float32, written; 0 for robots that were not asked.
 
     Returns:
-        ``env * A + slot`` of the first robot with a value outside [-1, 1] or NaN, or -1.
+        0, or 1 + ``env * A + slot`` of the first robot with a value outside [-1, 1] or NaN.
     """
     num_envs, num_slots = asked.shape
-    wrong = -1
+    wrong = 0
     for env in range(num_envs):
         for slot in range(num_slots):
             for index in range(actions.shape[2]):
                 value = actions[env, slot, index]
                 if not asked[env, slot]:
                     value = np.float32(0.0)
-                elif not abs(value) <= 1.0 and wrong < 0:
-                    wrong = env * num_slots + slot
+                elif not abs(value) <= 1.0 and wrong == 0:
+                    wrong = 1 + env * num_slots + slot
                 taken[env, first + slot, index] = value
     return wrong
 

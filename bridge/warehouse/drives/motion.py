@@ -34,6 +34,8 @@ class Motion:
 
     Attributes:
         turning: Robots drive with forward speed and turn rate.
+        takes: Take the actions of each role from the arrays; other than 0 if a robot that was asked has one that is
+            out of range or masked.
         calls: Carry out the actions, in order.
         masks: Write the action masks, where the scenario forbids moves into racks.
 
@@ -53,20 +55,17 @@ class Motion:
         self._faces = isinstance(drive, HeadingGridConfig)
         # The first branch; what follows in an action mask is no move.
         self._num_moves = 0 if self.turning else parts.spec.roles[0].action.discrete_branches[0]
-        self._take = [self._bind_take(values, slots.start) for _, values, slots in self._roles]
+        self.takes = [self._bind_take(values, slots.start) for _, values, slots in self._roles]
         self.calls = self._bind_calls(holds)
         self.masks = self._bind_masks() if parts.config.mask_blocked_moves else []
 
-    def take(self) -> None:
-        """Take the actions from the arrays.
-
-        Raises:
-            ActionError: An action of a robot that was asked is out of range or masked; names the agent.
-        """
-        for take, (role, values, _) in zip(self._take, self._roles, strict=True):
+    def wrong_action(self) -> ActionError:
+        """Says which action of which agent stopped the step."""
+        for take, (role, values, _) in zip(self.takes, self._roles, strict=True):
             wrong = take()
-            if wrong >= 0:
-                raise ActionError(self._describe_wrong(role, values, *divmod(wrong, role.num_slots)))
+            if wrong:
+                return ActionError(self._describe_wrong(role, values, *divmod(wrong - 1, role.num_slots)))
+        raise AssertionError("asked for where all actions are right")
 
     def begin(self, envs: Bool) -> None:
         """Start an episode in the environments of ``envs``, (E,) bool: robots have been placed."""

@@ -34,7 +34,8 @@ from bridge.warehouse.sensors.lidar_rectangles import (
     make_rectangles,
     points_for_rectangles,
 )
-from bridge.warehouse.sensors.neighbours import NeighbourBlock, make_candidates, observe_neighbours, write_cards
+from bridge.warehouse.sensors.nearest import find_nearest, make_nearest
+from bridge.warehouse.sensors.neighbours import NeighbourBlock, make_cards, observe_neighbours, write_cards
 from bridge.warehouse.sensors.observation import OwnBlocks, observe_own
 from bridge.warehouse.sensors.state import write_state
 from bridge.warehouse.sensors.window import WindowMaps, WindowPlace, make_maps, observe_window
@@ -95,7 +96,10 @@ class Sensing:
         ranges = [self._neighbours.range_m] if self._neighbours else []
         if self._lidar:
             ranges.append(self._lidar[0].range_m + float(traits.radius_m.max()))
-        self._candidates = make_candidates(len(fleet.cell), config.num_robots)
+        if self._neighbours:
+            block, fleet_size = self._neighbours, (len(fleet.cell), config.num_robots)
+            self._cards = make_cards(*fleet_size)
+            self._nearest = make_nearest(*fleet_size, block.num_robots, block.range_m)
         self._looks_for_robots = bool(ranges)
         width_m, height_m = layout.width * layout.cell_size_m, layout.height * layout.cell_size_m
         self._buckets = make_buckets(len(fleet.cell), config.num_robots, max(ranges, default=np.inf), width_m, height_m)
@@ -139,7 +143,8 @@ class Sensing:
         if self._looks_for_robots:
             yield sort_robots, (self._pose, self._fleet.alive, envs, self._buckets)
         if self._neighbours is not None:
-            yield write_cards, (self._fleet, self._pose, self._neighbours, self._turning, envs, self._candidates)
+            yield write_cards, (self._fleet, self._pose, self._neighbours, self._turning, envs, self._cards)
+            yield find_nearest, (self._pose, self._buckets, envs, self._nearest)
 
     def _blocks(self, first: int, envs: Bool, observations: Float32) -> Iterator[tuple[Callable[..., None], Any]]:
         """The kernels of the blocks of one role, and their arguments."""
@@ -149,8 +154,7 @@ class Sensing:
             place, maps = self._window
             yield observe_window, (fleet, maps, place, first, envs, observations)
         if self._neighbours is not None:
-            block, buckets, candidates = self._neighbours, self._buckets, self._candidates
-            seen = (fleet.alive, pose, buckets, candidates)
+            block, seen = self._neighbours, (fleet.alive, pose, self._nearest, self._cards)
             yield observe_neighbours, (*seen, block, turning, first, envs, observations)
         if self._lidar is not None:
             lidar, walls, beams = self._lidar

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from bridge.warehouse.sensors.buckets import make_buckets, sort_robots
+from bridge.warehouse.sensors.nearest import find_nearest, make_nearest
 from bridge.warehouse.sensors.neighbours import (
     NEIGHBOUR_FIELDS,
     NeighbourBlock,
-    make_candidates,
+    make_cards,
     observe_neighbours,
     write_cards,
 )
@@ -147,9 +148,10 @@ def _neighbours(scene: Any, count: int, range_m: float, turning: bool, bucket_m:
     sort_robots(scene.pose, scene.fleet.alive, envs, buckets)
     observations = np.full((num_envs, num_robots, 1 + count * len(NEIGHBOUR_FIELDS)), 9.0, np.float32)
     block = NeighbourBlock(1, count, range_m, 2.0 if turning else 1.0)
-    candidates = make_candidates(num_envs, num_robots)
-    write_cards(scene.fleet, scene.pose, block, turning, envs, candidates)
-    observe_neighbours(scene.fleet.alive, scene.pose, buckets, candidates, block, turning, 0, envs, observations)
+    cards, nearest = make_cards(num_envs, num_robots), make_nearest(num_envs, num_robots, count, range_m)
+    write_cards(scene.fleet, scene.pose, block, turning, envs, cards)
+    find_nearest(scene.pose, buckets, envs, nearest)
+    observe_neighbours(scene.fleet.alive, scene.pose, nearest, cards, block, turning, 0, envs, observations)
     return observations[:, :, 1:].reshape(num_envs, num_robots, count, -1)
 
 
