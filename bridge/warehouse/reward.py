@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel_part, lean_kernel
+from bridge.jit import kernel_part, lean_kernel, number_of
 from bridge.warehouse.config import RewardConfig
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor, units_left
@@ -78,7 +78,7 @@ def pay_rewards(
                 served = outcome.served[env, robot]
                 pay = terms.pickup if served == 1 else terms.delivery if served == 2 else terms.help
                 reward = terms.step + (pay if served != 0 else 0.0)
-                reward += terms.blocked * outcome.refused[env, robot]
+                reward += terms.blocked * number_of(outcome.refused, env, robot)
                 reward += terms.collision * (outcome.robot_contacts[env, robot] + outcome.rack_contacts[env, robot])
             if terms.progress > 0.0:
                 before = fleet.potential[env, robot]

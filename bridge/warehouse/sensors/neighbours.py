@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel_part, lean_kernel
+from bridge.jit import kernel_part, lean_kernel, number_of
 from bridge.warehouse.fleet import Fleet, Pose
 from bridge.warehouse.sensors.nearest import NOBODY, Nearest
 
@@ -100,7 +100,7 @@ def write_cards(fleet: Fleet, pose: Pose, block: NeighbourBlock, turning: bool, 
                 route = fleet.route[env, robot]
                 card[5] = (route >> 1 & 1) - (route >> 3 & 1)
                 card[6] = (route & 1) - (route >> 2 & 1)
-            card[7] = fleet.loaded[env, robot]
+            card[7] = number_of(fleet.loaded, env, robot)
             # Who has waited longer, and the lower slot among equals.
             cards.priority[env, robot] = np.int64(fleet.waiting[env, robot]) * num_robots - robot
 
@@ -145,22 +145,23 @@ def observe_neighbours(
                 continue
             row, keys, own = observations[env, slot], nearest.keys[env, robot], shown[robot]
             at = np.uint64(block.at)
-            # No branch depends on how many robots there are: it would be mispredicted every other time.
+            # Arithmetic instead of branches on who is there and who goes first: those are coin tosses.
             for place in range(np.uint64(block.num_robots)):
                 key = keys[place]
-                valid = key != NOBODY
-                other = np.uint64(key & nearest.slot_bits if valid else num_robots)
-                seen = np.float32(valid)
-                _write_relative(shown[other], own, seen, turning, row, at)
+                other = np.uint64(key & nearest.slot_bits if key != NOBODY else num_robots)
+                _write_relative(shown[other], own, turning, row, at)
                 if turning:
                     _turn(pose.cos[env, robot], pose.sin[env, robot], row, at)
-                row[at + np.uint64(8)] = seen if priority[other] > priority[robot] else np.float32(0.0) - seen
+                ahead = min(max(priority[other] - priority[robot], -1), 1)
+                # The sum makes 0 of the -0 of nobody.
+                row[at + np.uint64(8)] = row[at] * np.float32(ahead) + np.float32(0.0)
                 at += np.uint64(_SIZE)
 
 
 @kernel_part
-def _write_relative(card: Float32, own: Float32, seen: np.float32, turning: bool, row: Float32, at: np.uint64) -> None:
-    """A card relative to the robot that looks at it; zeros where nobody is seen."""
+def _write_relative(card: Float32, own: Float32, turning: bool, row: Float32, at: np.uint64) -> None:
+    """A card relative to the robot that looks at it; zeros of nobody's card stay zeros."""
+    seen = card[0]
     row[at] = seen
     row[at + np.uint64(1)] = _cut(card[1] - own[1] * seen)
     row[at + np.uint64(2)] = _cut(card[2] - own[2] * seen)

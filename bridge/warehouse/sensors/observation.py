@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel_part, lean_kernel
+from bridge.jit import kernel_part, lean_kernel, number_of
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor, entry_after, next_cell, units_left
 
@@ -91,10 +91,10 @@ def _write_self(
         row[at + np.uint64(1)] = pose.turn_rate[env, robot] * (1.0 / blocks.max_turn_rate)
         at += np.uint64(2)
     waiting = np.float32(fleet.waiting[env, robot])
-    row[at] = fleet.loaded[env, robot]
+    row[at] = number_of(fleet.loaded, env, robot)
     row[at + np.uint64(1)] = fleet.charge[env, robot]
     row[at + np.uint64(2)] = fleet.charge[env, robot] <= 0.0
-    row[at + np.uint64(3)] = outcome.refused[env, robot]
+    row[at + np.uint64(3)] = number_of(outcome.refused, env, robot)
     row[at + np.uint64(4)] = waiting / (waiting + np.float32(URGENCY_STEPS))
 
 
@@ -122,8 +122,8 @@ def _write_target(
         row[at] = min(max(dx * per_m, -one), one)
         row[at + np.uint64(1)] = min(max(dy * per_m, -one), one)
     row[at + np.uint64(2)] = min(distance * per_m, one)
-    has_task, loaded = fleet.pickup[env, robot] >= 0, fleet.loaded[env, robot]
-    row[at + np.uint64(3)] = has_task & (not loaded)
+    has_task, loaded = fleet.pickup[env, robot] >= 0, number_of(fleet.loaded, env, robot)
+    row[at + np.uint64(3)] = 1 - loaded if has_task else 0
     row[at + np.uint64(4)] = loaded
     row[at + np.uint64(5)] = not has_task
 

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import lean_kernel, number_of
 from bridge.warehouse.fleet import Fleet, Pose
 from bridge.warehouse.floor import Floor
 
@@ -69,7 +69,7 @@ def write_state(
             row[3] = pose.sin[env, robot]
             row[4] = pose.vx[env, robot] * per_speed
             row[5] = pose.vy[env, robot] * per_speed
-            row[6] = fleet.loaded[env, robot]
+            row[6] = number_of(fleet.loaded, env, robot)
             row[7] = fleet.charge[env, robot]
             row[8] = floor.x[target] * scale
             row[9] = floor.y[target] * scale
