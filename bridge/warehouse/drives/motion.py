@@ -93,7 +93,7 @@ class Motion:
             drive = (make_drive_scratch(num_cells, num_robots), parts.limits, parts.traits.radius_m)
             calls.append(bind(drive_differential, *state, *drive, parts.commands, way, parts.steps, despawn))
         else:
-            scratch = make_grid_scratch(num_cells, num_robots)
+            scratch = make_grid_scratch(num_cells, num_robots, parts.layout.cell_size_m)
             calls.append(bind(move_on_grid, *state, scratch, parts.moves, way, parts.steps, despawn, parts.step_s))
         if self._faces:
             calls.append(bind(note_speeds, parts.outcome, parts.pose, parts.step_s))

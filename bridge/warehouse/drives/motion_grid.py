@@ -58,6 +58,7 @@ class GridScratch(NamedTuple):
         end: (N,) int32, cell in which it ends up.
         verdict: (N,) int8, what is known about its move.
         path: (N,) int32, chain of robots that is being followed.
+        moved_m: (2,) float32, way of a robot that stays, and of one that moves.
     """
 
     before: Int32
@@ -67,9 +68,10 @@ class GridScratch(NamedTuple):
     end: Int32
     verdict: NDArray[np.int8]
     path: Int32
+    moved_m: NDArray[np.float32]
 
 
-def make_grid_scratch(num_cells: int, num_robots: int) -> GridScratch:
+def make_grid_scratch(num_cells: int, num_robots: int, cell_size_m: float) -> GridScratch:
     """Scratch for a floor and a fleet."""
     return GridScratch(
         before=np.full(num_cells, -1, np.int32),
@@ -79,6 +81,7 @@ def make_grid_scratch(num_cells: int, num_robots: int) -> GridScratch:
         end=np.zeros(num_robots, np.int32),
         verdict=np.zeros(num_robots, np.int8),
         path=np.zeros(num_robots, np.int32),
+        moved_m=np.array([0.0, cell_size_m], np.float32),
     )
 
 
@@ -116,67 +119,76 @@ def move_on_grid(
         cell, alive = fleet.cell[env], fleet.alive[env]
         for robot in range(num_robots):
             drives = alive[robot] & (fleet.charge[env, robot] > 0.0)
-            wish[robot] = floor.moves[cell[robot], actions[env, robot] if drives else 0]
+            wish[robot] = floor.moves[_index(cell[robot]), _index(actions[env, robot] if drives else 0)]
             end[robot] = wish[robot]
             if alive[robot]:
-                before[cell[robot]] = robot
+                before[_index(cell[robot])] = robot
         if not despawn:
             first = int(draw(keys[env], int(steps[env])) % np.uint64(num_robots))
             _settle(cell, alive, first, scratch)
         for robot in range(num_robots):
-            count_in[end[robot]] += alive[robot]
+            count_in[_index(end[robot])] += alive[robot]
         for robot in range(num_robots):
             own, there, lives = cell[robot], end[robot], alive[robot]
             hit = lives & (actions[env, robot] != 0) & (fleet.charge[env, robot] > 0.0) & (wish[robot] == own)
             # Robots that share the cell after the step, plus one if it changed places with another.
-            other = before[there]
-            swapped = (other >= 0) & (other != robot) & (end[max(other, 0)] == own)
-            contacts = count_in[there] - 1 + swapped if lives else 0
-            on_rack = lives & (floor.blocked[there] | (despawn & hit))
+            other = before[_index(there)]
+            swapped = (other >= 0) & (other != robot) & (end[_index(max(other, 0))] == own)
+            contacts = count_in[_index(there)] - 1 + swapped if lives else 0
+            on_rack = lives & (floor.blocked[_index(there)] | (despawn & hit))
             leaves = despawn & (contacts + on_rack > 0)
             outcome.refused[env, robot] = (not despawn) & (hit | (there != wish[robot]))
             outcome.robot_contacts[env, robot] = contacts
             outcome.rack_contacts[env, robot] = on_rack
             outcome.leaving[env, robot] = leaves
-            moves = lives & (there != own) & (not leaves)
-            outcome.moved_m[env, robot] = floor.cell_size_m if moves else 0.0
-            place = there if moves else own
+            # Who is not alive has stayed in its cell. Read from tables, not chosen: who moves is a coin toss.
+            place = _index(own if leaves else there)
+            outcome.moved_m[env, robot] = scratch.moved_m[_index((there != own) & (not leaves))]
             x, y = floor.x[place], floor.y[place]
-            pose.vx[env, robot] = (x - pose.x[env, robot]) * per_s if moves else 0.0
-            pose.vy[env, robot] = (y - pose.y[env, robot]) * per_s if moves else 0.0
-            pose.x[env, robot] = x if moves else pose.x[env, robot]
-            pose.y[env, robot] = y if moves else pose.y[env, robot]
+            pose.vx[env, robot] = (x - pose.x[env, robot]) * per_s
+            pose.vy[env, robot] = (y - pose.y[env, robot]) * per_s
+            pose.x[env, robot] = x
+            pose.y[env, robot] = y
         for robot in range(num_robots):
-            before[cell[robot]] = -1
-            count_in[end[robot]] = 0
+            before[_index(cell[robot])] = -1
+            count_in[_index(end[robot])] = 0
             stays = not alive[robot] or outcome.leaving[env, robot]
             cell[robot] = cell[robot] if stays else end[robot]
 
 
 @kernel_part
+def _index(value: int) -> np.uint64:
+    """Of something that is not negative: as an unsigned number it needs no check for counting from the end."""
+    return np.uint64(value)
+
+
+@kernel_part
 def _settle(cell: Int32, alive: Bool, first: int, scratch: GridScratch) -> None:
     """Rule ``block`` in one environment: writes to ``end`` where each robot ends up."""
-    num_robots = len(cell)
+    num_robots = np.uint64(len(cell))
     wish, claim, verdict = scratch.wish, scratch.claim, scratch.verdict
     unknown = 0
-    for index in range(num_robots):
-        robot = first + index if first + index < num_robots else first + index - num_robots
-        wished = wish[robot]
-        other = scratch.before[wished]
-        swaps = (other >= 0) & (wish[max(other, 0)] == cell[robot])
-        wins = alive[robot] & (wished != cell[robot]) & (not swaps) & (claim[wished] < 0)
-        claim[wished] = robot if wins else claim[wished]
+    robot = np.uint64(first)
+    for _ in range(num_robots):
+        own, wished = cell[robot], wish[robot]
+        other = scratch.before[_index(wished)]
+        swaps = (other >= 0) & (wish[_index(max(other, 0))] == own)
+        claimed = claim[_index(wished)]
+        wins = alive[robot] & (wished != own) & (not swaps) & (claimed < 0)
+        claim[_index(wished)] = np.int32(robot) if wins else claimed
         # Into an empty cell there is nobody to wait for.
         waits = wins & (other >= 0)
         verdict[robot] = _UNKNOWN if waits else _MOVES if wins else _STAYS
         unknown += waits
+        robot += np.uint64(1)
+        robot = robot if robot < num_robots else np.uint64(0)
     if unknown > 0:
-        for start in range(num_robots):
+        for start in range(len(cell)):
             if verdict[start] == _UNKNOWN:
                 _follow(start, wish, scratch.before, verdict, scratch.path)
-    for robot in range(num_robots):
-        claim[wish[robot]] = -1
-        scratch.end[robot] = wish[robot] if verdict[robot] == _MOVES else cell[robot]
+    for index in range(num_robots):
+        claim[_index(wish[index])] = -1
+        scratch.end[index] = wish[index] if verdict[index] == _MOVES else cell[index]
 
 
 @kernel_part

@@ -30,7 +30,7 @@ def _move(scene: Any, moves: list[int], step: int = 0, despawn: bool = False) ->
     num_envs, num_robots = scene.fleet.cell.shape
     actions = np.zeros((num_envs, num_robots), np.int32)
     actions[0] = moves
-    scratch = make_grid_scratch(scene.layout.blocked.size, num_robots)
+    scratch = make_grid_scratch(scene.layout.blocked.size, num_robots, scene.layout.cell_size_m)
     steps = np.full(num_envs, step, np.int32)
     keys = np.resize(KEYS, num_envs)
     move_on_grid(scene.floor, scene.fleet, scene.pose, scene.outcome, scratch, actions, keys, steps, despawn, 2.0)
