@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bridge.call_chain import BoundCall
 
-__all__ = ["bind", "kernel", "kernel_part", "lean_kernel", "number_of"]
+__all__ = ["bind", "index", "kernel", "kernel_part", "lean_kernel", "number_of"]
 
 Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -103,6 +103,12 @@ def _files_of(function: Any) -> set[str]:
         if isinstance(part, FunctionType) and part.__code__.co_filename != own:
             files |= getattr(part, _FILES, set())
     return files
+
+
+@kernel_part
+def index(value: int) -> np.uint64:
+    """An index that is known not to be negative: as an unsigned number it is not checked for counting from the end."""
+    return np.uint64(value)
 
 
 @kernel_part

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel_part
+from bridge.jit import index, kernel_part
 from bridge.warehouse.fleet import Pose
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.routes import CELLS, RouteCosts, Routes, first_move, move_cost, route_tables
@@ -93,7 +93,7 @@ class Floor(NamedTuple):
 @kernel_part
 def next_cell(floor: Floor, cell: int, entry: int) -> int:
     """The next cell on the way of a packed route entry; the cell itself at the goal."""
-    return int(floor.moves[cell, first_move(entry)])
+    return int(floor.moves[index(cell), index(first_move(entry))])
 
 
 @kernel_part
@@ -103,16 +103,18 @@ def route_entry(floor: Floor, pose: Pose, goal: int, cell: int, env: int, robot:
         # Up, right, down, left.
         cos, sin = pose.cos[env, robot], pose.sin[env, robot]
         side = 0 if sin > 0.5 else 1 if cos > 0.5 else 2 if sin < -0.5 else 3
-        return int(floor.facing[goal, cell, side])
-    return int(floor.routes[goal, cell])
+        return int(floor.facing[index(goal), index(cell), index(side)])
+    return int(floor.routes[index(goal), index(cell)])
 
 
 @kernel_part
 def entry_after(floor: Floor, goal: int, cell: int, entry: int) -> int:
     """The packed route entry in the next cell of an entry that is not the goal's, for a robot that drives there."""
     move = first_move(entry)
-    other = floor.moves[cell, move]
-    return int(floor.facing[goal, other, move - 1] if len(floor.facing) > 0 else floor.routes[goal, other])
+    other = index(floor.moves[index(cell), index(move)])
+    return int(
+        floor.facing[index(goal), other, index(move - 1)] if len(floor.facing) > 0 else floor.routes[index(goal), other]
+    )
 
 
 @kernel_part

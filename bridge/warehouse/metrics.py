@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import lean_kernel, number_of
 from bridge.specs import MetricSpec
 from bridge.warehouse.fleet import Fleet, Outcome, TaskPool
 from bridge.warehouse.pauses import DRIVES
@@ -181,10 +181,10 @@ def add_to_tally(fleet: Fleet, outcome: Outcome, clock: MetricClock, steps: Int3
             tally.moved[env, robot] = (moved_m > 0.0) | (pause == DRIVES)
             if not (counts & lived):
                 continue
-            # A load is taken or handed over at the end of the step.
-            carried = (fleet.loaded[env, robot] & (served != 1)) | (served == 2)
+            # A load is taken or handed over at the end of the step. As numbers, or it would become a branch.
+            carried = number_of(fleet.loaded, env, robot) ^ np.uint8((served + 1) >> 1 & 1)
             tally.distance[env, robot] += moved_m
-            tally.loaded_distance[env, robot] += moved_m if carried else np.float32(0.0)
+            tally.loaded_distance[env, robot] += moved_m * np.float32(carried)
             tally.present[env, robot] += 1
             tally.busy[env, robot] += busy
             tally.waiting[env, robot] += waits

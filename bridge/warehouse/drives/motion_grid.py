@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel_part, lean_kernel
+from bridge.jit import index, kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import draw
@@ -119,47 +119,41 @@ def move_on_grid(
         cell, alive = fleet.cell[env], fleet.alive[env]
         for robot in range(num_robots):
             drives = alive[robot] & (fleet.charge[env, robot] > 0.0)
-            wish[robot] = floor.moves[_index(cell[robot]), _index(actions[env, robot] if drives else 0)]
+            wish[robot] = floor.moves[index(cell[robot]), index(actions[env, robot] if drives else 0)]
             end[robot] = wish[robot]
             if alive[robot]:
-                before[_index(cell[robot])] = robot
+                before[index(cell[robot])] = robot
         if not despawn:
             first = int(draw(keys[env], int(steps[env])) % np.uint64(num_robots))
             _settle(cell, alive, first, scratch)
         for robot in range(num_robots):
-            count_in[_index(end[robot])] += alive[robot]
+            count_in[index(end[robot])] += alive[robot]
         for robot in range(num_robots):
             own, there, lives = cell[robot], end[robot], alive[robot]
             hit = lives & (actions[env, robot] != 0) & (fleet.charge[env, robot] > 0.0) & (wish[robot] == own)
             # Robots that share the cell after the step, plus one if it changed places with another.
-            other = before[_index(there)]
-            swapped = (other >= 0) & (other != robot) & (end[_index(max(other, 0))] == own)
-            contacts = count_in[_index(there)] - 1 + swapped if lives else 0
-            on_rack = lives & (floor.blocked[_index(there)] | (despawn & hit))
+            other = before[index(there)]
+            swapped = (other >= 0) & (other != robot) & (end[index(max(other, 0))] == own)
+            contacts = count_in[index(there)] - 1 + swapped if lives else 0
+            on_rack = lives & (floor.blocked[index(there)] | (despawn & hit))
             leaves = despawn & (contacts + on_rack > 0)
             outcome.refused[env, robot] = (not despawn) & (hit | (there != wish[robot]))
             outcome.robot_contacts[env, robot] = contacts
             outcome.rack_contacts[env, robot] = on_rack
             outcome.leaving[env, robot] = leaves
             # Who is not alive has stayed in its cell. Read from tables, not chosen: who moves is a coin toss.
-            place = _index(own if leaves else there)
-            outcome.moved_m[env, robot] = scratch.moved_m[_index((there != own) & (not leaves))]
+            place = index(own if leaves else there)
+            outcome.moved_m[env, robot] = scratch.moved_m[index((there != own) & (not leaves))]
             x, y = floor.x[place], floor.y[place]
             pose.vx[env, robot] = (x - pose.x[env, robot]) * per_s
             pose.vy[env, robot] = (y - pose.y[env, robot]) * per_s
             pose.x[env, robot] = x
             pose.y[env, robot] = y
         for robot in range(num_robots):
-            before[_index(cell[robot])] = -1
-            count_in[_index(end[robot])] = 0
+            before[index(cell[robot])] = -1
+            count_in[index(end[robot])] = 0
             stays = not alive[robot] or outcome.leaving[env, robot]
             cell[robot] = cell[robot] if stays else end[robot]
-
-
-@kernel_part
-def _index(value: int) -> np.uint64:
-    """Of something that is not negative: as an unsigned number it needs no check for counting from the end."""
-    return np.uint64(value)
 
 
 @kernel_part
@@ -168,27 +162,27 @@ def _settle(cell: Int32, alive: Bool, first: int, scratch: GridScratch) -> None:
     num_robots = np.uint64(len(cell))
     wish, claim, verdict = scratch.wish, scratch.claim, scratch.verdict
     unknown = 0
-    robot = np.uint64(first)
+    turn = np.uint64(first)
     for _ in range(num_robots):
-        own, wished = cell[robot], wish[robot]
-        other = scratch.before[_index(wished)]
-        swaps = (other >= 0) & (wish[_index(max(other, 0))] == own)
-        claimed = claim[_index(wished)]
-        wins = alive[robot] & (wished != own) & (not swaps) & (claimed < 0)
-        claim[_index(wished)] = np.int32(robot) if wins else claimed
+        own, wished = cell[turn], wish[turn]
+        other = scratch.before[index(wished)]
+        swaps = (other >= 0) & (wish[index(max(other, 0))] == own)
+        claimed = claim[index(wished)]
+        wins = alive[turn] & (wished != own) & (not swaps) & (claimed < 0)
+        claim[index(wished)] = np.int32(turn) if wins else claimed
         # Into an empty cell there is nobody to wait for.
         waits = wins & (other >= 0)
-        verdict[robot] = _UNKNOWN if waits else _MOVES if wins else _STAYS
+        verdict[turn] = _UNKNOWN if waits else _MOVES if wins else _STAYS
         unknown += waits
-        robot += np.uint64(1)
-        robot = robot if robot < num_robots else np.uint64(0)
+        turn += np.uint64(1)
+        turn = turn if turn < num_robots else np.uint64(0)
     if unknown > 0:
         for start in range(len(cell)):
             if verdict[start] == _UNKNOWN:
                 _follow(start, wish, scratch.before, verdict, scratch.path)
-    for index in range(num_robots):
-        claim[_index(wish[index])] = -1
-        scratch.end[index] = wish[index] if verdict[index] == _MOVES else cell[index]
+    for robot in range(len(cell)):
+        claim[index(wish[robot])] = -1
+        scratch.end[robot] = wish[robot] if verdict[robot] == _MOVES else cell[robot]
 
 
 @kernel_part
@@ -208,8 +202,8 @@ def _follow(start: int, wish: Int32, occupant: Int32, verdict: NDArray[np.int8],
         if verdict[robot] != _UNKNOWN:
             result = verdict[robot]
             break
-    for index in range(length):
-        verdict[path[index]] = result
+    for place in range(length):
+        verdict[path[place]] = result
 
 
 @lean_kernel

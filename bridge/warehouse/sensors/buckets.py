@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import index, lean_kernel
 from bridge.warehouse.fleet import Pose
 
 __all__ = ["Buckets", "make_buckets", "sort_robots"]
@@ -69,26 +69,27 @@ def make_buckets(num_envs: int, num_robots: int, range_m: float, width_m: float,
 def sort_robots(pose: Pose, alive: Bool, envs: Bool, buckets: Buckets) -> None:
     """Sort the living robots of the environments in ``envs`` by bucket, and by slot within one."""
     num_robots = alive.shape[1]
-    bucket = buckets.bucket
+    bucket, per_m, columns = buckets.bucket, buckets.per_m, np.int32(buckets.columns)
     for env in range(len(envs)):
         if not envs[env]:
             continue
         start = buckets.start[env]
         start[:] = 0
         for robot in range(num_robots):
-            row, column = int(pose.y[env, robot] * buckets.per_m), int(pose.x[env, robot] * buckets.per_m)
-            bucket[robot] = row * buckets.columns + column if alive[env, robot] else -1
-            if bucket[robot] >= 0:
-                start[bucket[robot]] += 1
+            row, column = np.int32(pose.y[env, robot] * per_m), np.int32(pose.x[env, robot] * per_m)
+            bucket[robot] = row * columns + column if alive[env, robot] else -1
+            if alive[env, robot]:
+                start[index(bucket[robot])] += 1
         # Where each bucket ends; filled from the back, that is counted down to where it begins.
         total = 0
-        for index in range(len(start)):
-            total += start[index]
-            start[index] = total
+        for each in range(len(start)):
+            total += start[each]
+            start[each] = total
         for robot in range(num_robots - 1, -1, -1):
             if bucket[robot] >= 0:
-                start[bucket[robot]] -= 1
-                place = start[bucket[robot]]
+                own = index(bucket[robot])
+                start[own] -= 1
+                place = index(start[own])
                 buckets.x[env, place] = pose.x[env, robot]
                 buckets.y[env, place] = pose.y[env, robot]
                 buckets.robot[env, place] = robot

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel_part, lean_kernel, number_of
+from bridge.jit import index, kernel_part, lean_kernel, number_of
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor, entry_after, next_cell, units_left
 
@@ -108,7 +108,7 @@ def _write_target(
         for offset in range(6):
             row[at + np.uint64(offset)] = 0.0
         return
-    cell = floor.goal_cell[goal]
+    cell = index(floor.goal_cell[index(goal)])
     # Single precision from the difference on: its roots and quotients take half the time.
     dx, dy = np.float32(floor.x[cell] - pose.x[env, robot]), np.float32(floor.y[cell] - pose.y[env, robot])
     distance = np.sqrt(dx * dx + dy * dy)
@@ -132,11 +132,10 @@ def _write_target(
 def _write_moves(floor: Floor, fleet: Fleet, blocks: OwnBlocks, env: int, robot: int, row: Float32) -> None:
     """Grid: for each move 1 if it shortens the way, -1 if a rack or wall is there, else 0; then the way's length."""
     at = np.uint64(blocks.path_at)
-    cell = fleet.cell[env, robot]
-    route = fleet.route[env, robot]
+    cell, route = fleet.cell[env, robot], fleet.route[env, robot]
     for move in range(1, 5):
         # No robot's way leads into a rack.
-        row[at + np.uint64(move - 1)] = (route >> (move - 1) & 1) - (floor.moves[cell, move] == cell)
+        row[at + np.uint64(move - 1)] = (route >> (move - 1) & 1) - (floor.moves[index(cell), index(move)] == cell)
     row[at + np.uint64(4)] = min((route >> 4) * (floor.cell_size_m / blocks.path_range_m), 1.0)
 
 

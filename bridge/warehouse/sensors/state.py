@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel, number_of
+from bridge.jit import index, lean_kernel, number_of
 from bridge.warehouse.fleet import Fleet, Pose
 from bridge.warehouse.floor import Floor
 
@@ -56,23 +56,25 @@ def write_state(
     for env in range(len(envs)):
         if not envs[env]:
             continue
+        row, at = state[env], np.uint64(0)
         for robot in range(num_robots):
-            row = state[env, robot * _SIZE : (robot + 1) * _SIZE]
-            if not fleet.alive[env, robot]:
-                row[:] = 0.0
-                continue
-            goal = fleet.goal[env, robot]
-            target = floor.goal_cell[goal] if goal >= 0 else fleet.cell[env, robot]
-            row[0] = pose.x[env, robot] * scale
-            row[1] = pose.y[env, robot] * scale
-            row[2] = pose.cos[env, robot]
-            row[3] = pose.sin[env, robot]
-            row[4] = pose.vx[env, robot] * per_speed
-            row[5] = pose.vy[env, robot] * per_speed
-            row[6] = number_of(fleet.loaded, env, robot)
-            row[7] = fleet.charge[env, robot]
-            row[8] = floor.x[target] * scale
-            row[9] = floor.y[target] * scale
-            row[10] = fleet.pickup[env, robot] >= 0
-            row[11] = 1.0
+            if fleet.alive[env, robot]:
+                goal = fleet.goal[env, robot]
+                target = index(floor.goal_cell[index(goal)] if goal >= 0 else fleet.cell[env, robot])
+                row[at] = pose.x[env, robot] * scale
+                row[at + np.uint64(1)] = pose.y[env, robot] * scale
+                row[at + np.uint64(2)] = pose.cos[env, robot]
+                row[at + np.uint64(3)] = pose.sin[env, robot]
+                row[at + np.uint64(4)] = pose.vx[env, robot] * per_speed
+                row[at + np.uint64(5)] = pose.vy[env, robot] * per_speed
+                row[at + np.uint64(6)] = number_of(fleet.loaded, env, robot)
+                row[at + np.uint64(7)] = fleet.charge[env, robot]
+                row[at + np.uint64(8)] = floor.x[target] * scale
+                row[at + np.uint64(9)] = floor.y[target] * scale
+                row[at + np.uint64(10)] = fleet.pickup[env, robot] >= 0
+                row[at + np.uint64(11)] = 1.0
+            else:
+                for offset in range(_SIZE):
+                    row[at + np.uint64(offset)] = 0.0
+            at += np.uint64(_SIZE)
         state[env, num_robots * _SIZE] = 1.0 - steps[env] / episode_steps

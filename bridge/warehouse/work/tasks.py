@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel_part, lean_kernel
+from bridge.jit import index, kernel_part, lean_kernel
 from bridge.warehouse.config import TaskConfig
 from bridge.warehouse.feature import OFF_STRANDED
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool
@@ -271,9 +271,9 @@ def _look_up_route(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int)
     cell = fleet.cell[env, robot]
     entry = route_entry(floor, pose, goal, cell, env, robot)
     fleet.route[env, robot] = entry
-    cell = next_cell(floor, cell, entry)
-    fleet.way_x[env, robot] = floor.x[cell]
-    fleet.way_y[env, robot] = floor.y[cell]
+    following = index(next_cell(floor, cell, entry))
+    fleet.way_x[env, robot] = floor.x[following]
+    fleet.way_y[env, robot] = floor.y[following]
 
 
 @kernel_part
