@@ -118,4 +118,4 @@ def number_of(flags: NDArray[np.bool_], row: int, column: int) -> np.uint8:
     In machine code, making a float of a flag is a branch, and where the flag is a coin toss every other one is
     mispredicted; making a float of a number is not.
     """
-    return flags.view(np.uint8)[row, column]
+    return np.uint8(flags.view(np.uint8)[row, column])

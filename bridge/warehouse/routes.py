@@ -54,7 +54,7 @@ CELLS: Final = RouteCosts(1, np.zeros(0, np.int32))
 @kernel_part
 def first_move(entry: int) -> int:
     """The first move of a route entry: up, right, down or left; 0 at the goal."""
-    return int(_FIRST_MOVE[entry & 15])
+    return int(_FIRST_MOVE[np.uint64(entry & 15)])
 
 
 @kernel_part
