@@ -51,7 +51,7 @@ class BoundCall(Generic[Result]):
 
         Raises:
             TypeError: The kernel returns something else than an integer or nothing, or takes something else
-                than arrays, numbers and named tuples of them.
+                than arrays, numbers, None and named tuples of them.
         """
         signature = self._overload.signature
         if not isinstance(signature.return_type, types.Integer | types.NoneType):
@@ -104,11 +104,13 @@ def _words(value: Any, kind: Any) -> list[int]:
     if isinstance(kind, types.Array):
         # Nobody owns the memory, as far as lean kernels know; then size, place, shape and strides.
         return [0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides]
+    if isinstance(kind, types.NoneType):
+        return [0]
     if isinstance(kind, types.Float):
         return [int.from_bytes(struct.pack("<d" if kind.bitwidth == 64 else "<f", value), "little")]
     if isinstance(kind, types.Integer | types.Boolean):
         return [int(value) & (1 << 64) - 1]
-    raise TypeError(f"chain: expected arrays, numbers and named tuples of them, got {kind}.")
+    raise TypeError(f"chain: expected arrays, numbers, None and named tuples of them, got {kind}.")
 
 
 # ---------------------------------------------------------------- machine code

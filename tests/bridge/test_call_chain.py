@@ -20,6 +20,7 @@ class Mixture(NamedTuple):
     factor: float
     shift: int
     negate: bool
+    left_out: NDArray[np.float64] | None
 
 
 @lean_kernel
@@ -53,7 +54,9 @@ def _half(value: float) -> float:
 
 def test_chain_passes_arrays_numbers_and_named_tuples_like_a_call() -> None:
     strided = np.arange(24, dtype=np.int16).reshape(4, 6)[::2, ::2]
-    chained, called = (Mixture(np.arange(3.0), np.array([True, False, True]), -0.75, -(2**40), True) for _ in range(2))
+    chained, called = (
+        Mixture(np.arange(3.0), np.array([True, False, True]), -0.75, -(2**40), True, None) for _ in range(2)
+    )
     rest = (np.float32(1.1), np.int32(-7), strided)
     (run,) = chain([bind(_mix, chained, *rest), bind(_mix, chained, *rest)])
     assert run() == 0
