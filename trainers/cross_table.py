@@ -91,7 +91,7 @@ def _block(scenario: str, rows: Sequence[CrossRow], missing: Sequence[LeftOut], 
     head = [column.heading.rjust(size) for column, size in zip(columns, widths, strict=True)]
     seeds = ", ".join(map(str, rows[0].seeds))
     episodes = rows[0].result.num_episodes
-    told = f"{scenario}: {episodes} episodes of seed{'s' if len(rows[0].seeds) > 1 else ''} {seeds}"
+    told = f"{scenario}: {episodes} episode{'s' if episodes > 1 else ''} of seed{'s' if len(rows[0].seeds) > 1 else ''} {seeds}"
     lines = [*textwrap.wrap(told, width), _GAP.join(["".ljust(first), *head])]
     for num_robots in dict.fromkeys(row.num_robots for row in rows):
         of_fleet = [row for row in rows if row.num_robots == num_robots]
