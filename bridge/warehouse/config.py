@@ -351,8 +351,15 @@ class WarehouseConfig(Section):
             )
         if max(random.lidar_noise_m, random.lidar_dropout) > 0 and "lidar" not in blocks:
             raise ValueError("expected a block 'lidar' with lidar_noise_m or lidar_dropout, got none.")
-        if random.position_noise_m > 0 and not blocks & {"target", "neighbours"}:
-            raise ValueError("expected a block 'target' or 'neighbours' with position_noise_m, got none.")
+        placed = {"target", "neighbours", "position"} | ({"path"} if self.drive.kind != "grid" else set())
+        if random.position_noise_m > 0 and not blocks & placed:
+            names = ", ".join(sorted(placed))
+            raise ValueError(f"expected one of the blocks {names} with position_noise_m, got none.")
+        if random.odometry_noise > 0 and ("self" not in blocks or self.drive.kind == "grid"):
+            raise ValueError(
+                f"expected a block 'self' and robots with a speed in it with odometry_noise, got drive "
+                f"{self.drive.kind!r} and the blocks {', '.join(sorted(blocks))}."
+            )
         if random.neighbour_dropout > 0 and "neighbours" not in blocks:
             raise ValueError("expected a block 'neighbours' with neighbour_dropout, got none.")
         return self

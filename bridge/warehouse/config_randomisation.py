@@ -89,7 +89,15 @@ class RandomisationConfig(Section):
         0.0,
         ge=0,
         le=10,
-        description="Standard deviation, along each axis in m, of the offsets in the blocks target and neighbours.",
+        description="Standard deviation along each axis in m of where a robot takes itself to be (blocks target, path "
+        "and position), and of the offsets in the block neighbours.",
+    )
+    odometry_noise: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Not on the grid without heading: standard deviation of speed and turn rate in the block self, as "
+        "a share of their largest values.",
     )
     neighbour_dropout: float = Field(
         0.0, ge=0, le=1, description="Share of entries of the block neighbours that are missing."

@@ -100,6 +100,8 @@ def make_features(parts: Parts) -> tuple[Feature, ...]:
         features.append(Stranding(parts))
     if parts.config.charges:
         features.append(Charging(parts))
+    # Before its noise.
+    features += [Position(parts, block) for block in parts.config.observation if isinstance(block, PositionBlock)]
     return (*features, *_disturbances(parts), *_memories(parts))
 
 
@@ -115,7 +117,8 @@ def _disturbances(parts: Parts) -> Iterator[Feature]:
         yield SlipperyFloor(parts, random.min_speed_factor, random.min_traction_factor)
     if random.execution_delays is not None:
         yield ExecutionDelays(parts, random.execution_delays)
-    if max(random.lidar_noise_m, random.lidar_dropout, random.position_noise_m, random.neighbour_dropout) > 0.0:
+    noises = (random.lidar_noise_m, random.lidar_dropout, random.position_noise_m, random.odometry_noise)
+    if max(*noises, random.neighbour_dropout) > 0.0:
         yield SensorNoise(parts, random)
 
 
@@ -123,8 +126,6 @@ def _memories(parts: Parts) -> Iterator[Feature]:
     for block in parts.config.observation:
         if isinstance(block, WindowBlock) and isinstance(parts.config.drive, HeadingGridConfig):
             yield HeadingWindow(parts, block)
-        if isinstance(block, PositionBlock):
-            yield Position(parts, block)
         if isinstance(block, SpeedLimitBlock):
             yield SpeedLimitView(parts)
     # Last: it remembers what all others have written.

@@ -56,6 +56,7 @@ class Purpose(IntEnum):
     EXECUTION_DURATION = 22
     FACING = 23
     LAYOUT = 24
+    ODOMETRY_NOISE = 25
 
 
 @lean_kernel

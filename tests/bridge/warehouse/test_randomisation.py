@@ -295,7 +295,14 @@ def test_scenario_without_randomisation_has_no_such_part(make_warehouse: Any) ->
     [
         ({"min_speed_factor": 0.5}, "expected no min_speed_factor or min_traction_factor with drive 'grid'"),
         ({"lidar_noise_m": 0.1}, "expected a block 'lidar' with lidar_noise_m or lidar_dropout, got none"),
-        ({"position_noise_m": 0.1}, "expected a block 'target' or 'neighbours' with position_noise_m, got none"),
+        (
+            {"position_noise_m": 0.1},
+            "expected one of the blocks neighbours, position, target with position_noise_m",
+        ),
+        (
+            {"odometry_noise": 0.1},
+            "expected a block 'self' and robots with a speed in it with odometry_noise",
+        ),
         ({"neighbour_dropout": 0.1}, "expected a block 'neighbours' with neighbour_dropout, got none"),
     ],
 )
