@@ -89,15 +89,15 @@ def _block(scenario: str, rows: Sequence[CrossRow], missing: Sequence[LeftOut], 
     columns = _columns_that_fit(rows, width)
     first, widths = _first_width(rows), [_width(column, rows) for column in columns]
     head = [column.heading.rjust(size) for column, size in zip(columns, widths, strict=True)]
-    seeds = ", ".join(map(str, rows[0].seeds))
-    episodes = rows[0].result.num_episodes
-    told = f"{scenario}: {episodes} episode{'s' if episodes > 1 else ''} of seed{'s' if len(rows[0].seeds) > 1 else ''} {seeds}"
+    seeds, episodes = rows[0].seeds, rows[0].result.num_episodes
+    played = f"{episodes} {_plural('episode', episodes)} of {_plural('seed', len(seeds))}"
+    told = f"{scenario}: {played} {', '.join(map(str, seeds))}"
     lines = [*textwrap.wrap(told, width), _GAP.join(["".ljust(first), *head])]
     for num_robots in dict.fromkeys(row.num_robots for row in rows):
         of_fleet = [row for row in rows if row.num_robots == num_robots]
         bound = of_fleet[0].bound
         most = "" if bound is None else f", bound {_plain(bound.deliveries_per_h)} deliveries/h"
-        lines.append(f"{num_robots} robot{'s' if num_robots > 1 else ''}{most}")
+        lines.append(f"{num_robots} {_plural('robot', num_robots)}{most}")
         for row in of_fleet:
             cells = [column.cell(row).rjust(size) for column, size in zip(columns, widths, strict=True)]
             lines.append(_GAP.join([f"{_GAP}{row.result.policy}".ljust(first), *cells]))
@@ -128,6 +128,10 @@ def _first_width(rows: Sequence[CrossRow]) -> int:
 
 def _width(column: _Column, rows: Sequence[CrossRow]) -> int:
     return max(len(column.heading), *(len(column.cell(row)) for row in rows))
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"
 
 
 def _with_interval(value: Estimate, most: int) -> str:
