@@ -9,6 +9,7 @@ import numpy as np
 from bridge.warehouse.config import TaskConfig
 from bridge.warehouse.simulator import WarehouseSimulator
 from bridge.warehouse.work.tasks import dispatch
+from bridge.warehouse.work.yielding import Yielding
 
 LANE = "S.P.....P.E\n...........\n..........."
 
@@ -60,7 +61,8 @@ def test_idle_robot_stays_where_it_blocks_nobody(make_warehouse: Any) -> None:
     for _ in range(7):
         _stand(simulator)
         assert simulator.goal_cells[0, 1] == 2
-    assert simulator._features[0].figures(np.ones(1, bool)).tolist() == [[0.0, 0.0]]
+    yielding = next(feature for feature in simulator._features if isinstance(feature, Yielding))
+    assert yielding.figures(np.ones(1, bool)).tolist() == [[0.0, 0.0]]
 
 
 def test_idle_robot_stays_when_there_is_no_other_place(make_warehouse: Any) -> None:
