@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import index, lean_kernel
 from bridge.warehouse.fleet import Fleet
 
 __all__ = ["count_step", "end_episodes", "note_lives", "report_lives", "show_lives"]
@@ -86,7 +86,7 @@ def report_lives(
     number = 0
     for env in range(rewards.shape[0]):
         for slot in range(rewards.shape[1]):
-            robot = first + slot
+            robot = index(first + slot)
             rewards[env, slot] = paid[env, robot]
             terminated[env, slot] = leaving[env, robot]
             truncated[env, slot] = over[env] and alive[env, robot]
@@ -99,5 +99,5 @@ def show_lives(alive: Bool, first: int, agent_mask: Bool, decision_mask: Bool) -
     """Write which robots of one role live, all of which are asked: (E, N) bool to two of (E, A) bool."""
     for env in range(agent_mask.shape[0]):
         for slot in range(agent_mask.shape[1]):
-            agent_mask[env, slot] = alive[env, first + slot]
-            decision_mask[env, slot] = alive[env, first + slot]
+            agent_mask[env, slot] = alive[env, index(first + slot)]
+            decision_mask[env, slot] = alive[env, index(first + slot)]

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import index, lean_kernel
+from bridge.jit import index, kernel_part, lean_kernel
 from bridge.warehouse.fleet import Pose
 
-__all__ = ["Buckets", "make_buckets", "sort_robots"]
+__all__ = ["Buckets", "Runs", "make_buckets", "place_in_runs", "runs_near", "sort_robots"]
 
 Float32 = NDArray[np.float32]
 Int32 = NDArray[np.int32]
@@ -93,3 +93,53 @@ def sort_robots(pose: Pose, alive: Bool, envs: Bool, buckets: Buckets) -> None:
                 buckets.x[env, place] = pose.x[env, robot]
                 buckets.y[env, place] = pose.y[env, robot]
                 buckets.robot[env, place] = robot
+
+
+class Runs(NamedTuple):
+    """Robots near a point: three runs of places in the sorted arrays, walked as if they were one.
+
+    Attributes:
+        number: Robots in all three.
+        first: Place of the first robot.
+        turn: Robots in the first run.
+        skip: Places between the first run and the second.
+        next_turn: Robots in the first two runs.
+        next_skip: Places between the second run and the third.
+    """
+
+    number: int
+    first: int
+    turn: int
+    skip: int
+    next_turn: int
+    next_skip: int
+
+
+@kernel_part
+def runs_near(buckets: Buckets, env: int, x: float, y: float) -> Runs:
+    """The nine buckets around a point (m); every robot in range is in them, and others."""
+    row, column = int(y * buckets.per_m), int(x * buckets.per_m)
+    left, right = max(column - 1, 0), min(column + 1, buckets.columns - 1)
+    start = buckets.start[env]
+    middle, middle_end = start[row * buckets.columns + left], start[row * buckets.columns + right + 1]
+    # Where there is no row below or above, an empty run.
+    first = first_end = middle
+    last = last_end = middle_end
+    if row > 0:
+        first, first_end = start[(row - 1) * buckets.columns + left], start[(row - 1) * buckets.columns + right + 1]
+    if row < buckets.rows - 1:
+        last, last_end = start[(row + 1) * buckets.columns + left], start[(row + 1) * buckets.columns + right + 1]
+    turn, next_turn = first_end - first, first_end - first + middle_end - middle
+    return Runs(next_turn + last_end - last, first, turn, middle - first_end, next_turn, last - middle_end)
+
+
+@kernel_part
+def place_in_runs(runs: Runs, index: int) -> np.uint64:
+    """Place in the sorted arrays of the ``index``-th robot, below ``Runs.number``.
+
+    One loop over all of them instead of one for each run: how long a loop is cannot be foreseen.
+    """
+    place = runs.first + index
+    place += runs.skip if index >= runs.turn else 0
+    place += runs.next_skip if index >= runs.next_turn else 0
+    return np.uint64(place)

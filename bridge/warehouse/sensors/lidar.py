@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel_part, lean_kernel
+from bridge.jit import index, kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet, Pose
 from bridge.warehouse.layout import Layout
-from bridge.warehouse.sensors.buckets import Buckets
+from bridge.warehouse.sensors.buckets import Buckets, place_in_runs, runs_near
 
-__all__ = ["Beams", "Circles", "LidarPlace", "Walls", "make_beams", "make_walls", "merge_blocked", "observe_lidar"]
+__all__ = ["Beams", "LidarPlace", "Near", "Walls", "make_beams", "make_walls", "merge_blocked", "observe_lidar"]
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
@@ -66,22 +66,22 @@ class Walls(NamedTuple):
     near: Int32
 
 
-class Circles(NamedTuple):
-    """Scratch: robots in range of one, N at most.
+class Near(NamedTuple):
+    """Scratch: robots in the buckets around one, N at most.
 
     Attributes:
         dx: (N + 1,) float32, m, relative to the robot that looks.
         dy: (N + 1,) float32, m, likewise.
         radius: (N + 1,) float32, m.
-        first: (N + 1,) int32, first beam that may meet it, counted from straight ahead to both sides.
-        last: (N + 1,) int32, last one.
+        seen: (N + 1,) uint8, 1 for those in range.
+        which: (N + 1,) int32, places of those in range in the other arrays.
     """
 
     dx: Float32
     dy: Float32
     radius: Float32
-    first: Int32
-    last: Int32
+    seen: NDArray[np.uint8]
+    which: Int32
 
 
 class Beams(NamedTuple):
@@ -92,20 +92,19 @@ class Beams(NamedTuple):
         sin: (P,) float32.
         rays: (4, P) float32, scratch: direction in the floor frame, and its inverse.
         hits: (2, P) float32, scratch: distance of the nearest hit in m, before and after a box.
-        circles: Scratch.
+        near: Scratch.
     """
 
     cos: Float32
     sin: Float32
     rays: Float32
     hits: Float32
-    circles: Circles
+    near: Near
 
 
 def make_beams(number: int, num_robots: int) -> Beams:
     """Evenly spread beams; those of the padding repeat the first ones and are never shown."""
     robots = np.zeros(num_robots + 1, np.float32)
-    indices = np.zeros(num_robots + 1, np.int32)
     padded = -(-number // _VECTOR) * _VECTOR
     angles = 2.0 * np.pi * np.arange(padded) / number
     return Beams(
@@ -113,7 +112,7 @@ def make_beams(number: int, num_robots: int) -> Beams:
         np.sin(angles).astype(np.float32),
         np.zeros((4, padded), np.float32),
         np.zeros((2, padded), np.float32),
-        Circles(robots, robots.copy(), robots.copy(), indices, indices.copy()),
+        Near(robots, robots.copy(), robots.copy(), robots.astype(np.uint8), robots.astype(np.int32)),
     )
 
 
@@ -190,37 +189,35 @@ def observe_lidar(
         envs: (E,) bool, environments to treat.
         observations: (E, A, F) float32, written.
     """
+    # First all scans of racks and walls, then all of robots: as one they keep the processor waiting for itself.
     for env in range(len(envs)):
+        if not envs[env]:
+            continue
         for slot in range(observations.shape[1]):
-            if envs[env] and fleet.alive[env, first + slot]:
+            robot = index(first + slot)
+            if fleet.alive[env, robot]:
                 row = observations[env, slot, lidar.at : lidar.at + lidar.beams]
-                _scan(fleet, pose, radius, walls, buckets, beams, lidar, env, first + slot, row)
+                _scan_walls(fleet, pose, walls, beams, lidar, env, robot, row)
+        for slot in range(observations.shape[1]):
+            robot = index(first + slot)
+            if fleet.alive[env, robot]:
+                _scan_robots(buckets, pose, radius, env, robot, lidar, beams, observations[env, slot])
 
 
 @kernel_part
-def _scan(
-    fleet: Fleet,
-    pose: Pose,
-    radius: Float64,
-    walls: Walls,
-    buckets: Buckets,
-    beams: Beams,
-    lidar: LidarPlace,
-    env: int,
-    robot: int,
-    row: Float32,
+def _scan_walls(
+    fleet: Fleet, pose: Pose, walls: Walls, beams: Beams, lidar: LidarPlace, env: int, robot: int, row: Float32
 ) -> None:
-    """The scan of one robot."""
+    """The scan of one robot on an empty floor."""
     x, y = pose.x[env, robot], pose.y[env, robot]
     rays = beams.rays
     _turn_beams(pose.cos[env, robot], pose.sin[env, robot], beams)
     before, hits = beams.hits[1], beams.hits[0]
     _cut_by_outer_walls(walls, x, y, lidar.range_m, rays, hits)
-    cell = fleet.cell[env, robot]
-    for index in range(walls.start[cell], walls.start[cell + 1]):
+    cell = index(fleet.cell[env, robot])
+    for place in range(index(walls.start[cell]), index(walls.start[cell + np.uint64(1)])):
         before, hits = hits, before
-        _cut_by_box(walls.boxes[walls.near[index]], x, y, rays, before, hits)
-    _cut_by_robots(buckets, pose, radius, env, robot, lidar, beams, hits)
+        _cut_by_box(walls.boxes[index(walls.near[place])], x, y, rays, before, hits)
     scale = np.float32(1.0 / lidar.range_m)
     for beam in range(len(row)):
         row[beam] = hits[beam] * scale
@@ -268,7 +265,7 @@ def _cut_by_box(box: Float64, x: float, y: float, rays: Float32, before: Float32
 
 
 @kernel_part
-def _cut_by_robots(
+def _scan_robots(
     buckets: Buckets,
     pose: Pose,
     radius: Float64,
@@ -276,71 +273,73 @@ def _cut_by_robots(
     robot: int,
     lidar: LidarPlace,
     beams: Beams,
-    hits: Float32,
+    row: Float32,
 ) -> None:
-    """Robots in range: found, the beams towards each estimated, then those beams cut."""
-    x, y = pose.x[env, robot], pose.y[env, robot]
-    row, column = int(y * buckets.per_m), int(x * buckets.per_m)
-    left, right = max(column - 1, 0), min(column + 1, buckets.columns - 1)
-    circles = beams.circles
-    found = np.uint32(0)
-    for line in range(max(row - 1, 0), min(row + 2, buckets.rows)):
-        begin = buckets.start[env, line * buckets.columns + left]
-        end = buckets.start[env, line * buckets.columns + right + 1]
-        # Indices that cannot be negative need no check for counting from the end.
-        for place in range(np.uint32(begin), np.uint32(end)):
-            other = buckets.robot[env, place]
-            dx, dy = buckets.x[env, place] - np.float32(x), buckets.y[env, place] - np.float32(y)
-            reach = np.float32(lidar.range_m + radius[other])
-            # Written in any case, and kept by counting on: whether a robot is in range is a coin toss.
-            circles.dx[found] = dx
-            circles.dy[found] = dy
-            circles.radius[found] = radius[other]
-            found += np.uint32((other != robot) & (dx * dx + dy * dy < reach * reach))
-    _find_beams(pose.cos[env, robot], pose.sin[env, robot], lidar.beams, int(found), circles)
-    for index in range(found):
-        dx, dy, size = circles.dx[index], circles.dy[index], circles.radius[index]
-        first, last = circles.first[index], circles.last[index]
+    """Robots in range of one: found, and those beams of its observation cut that can meet them."""
+    x, y = np.float32(pose.x[env, robot]), np.float32(pose.y[env, robot])
+    cos, sin = pose.cos[env, robot], pose.sin[env, robot]
+    runs = runs_near(buckets, env, pose.x[env, robot], pose.y[env, robot])
+    near = beams.near
+    for candidate in range(runs.number):
+        place = place_in_runs(runs, candidate)
+        other = buckets.robot[env, place]
+        dx, dy = buckets.x[env, place] - x, buckets.y[env, place] - y
+        size = np.float32(radius[index(other)])
+        reach = np.float32(lidar.range_m) + size
+        near.dx[candidate] = dx
+        near.dy[candidate] = dy
+        near.radius[candidate] = size
+        near.seen[candidate] = (other != robot) & (dx * dx + dy * dy < reach * reach)
+    # Noted in any case, and kept by counting on: whether a robot is in range is a coin toss.
+    found = np.uint64(0)
+    for candidate in range(runs.number):
+        near.which[found] = candidate
+        found += np.uint64(near.seen[candidate])
+    for circle in range(found):
+        # In the body frame, where the beams' directions do not change.
+        candidate = index(near.which[circle])
+        dx, dy, size = near.dx[candidate], near.dy[candidate], near.radius[candidate]
+        ahead, aside = cos * dx + sin * dy, cos * dy - sin * dx
+        begin, end = _beams_towards(ahead, aside, size, lidar.beams)
         # Most are met by no more than two; one beam too many costs less than a branch.
-        _cut_by_circle(dx, dy, size, lidar.beams, first, beams.rays, hits)
-        _cut_by_circle(dx, dy, size, lidar.beams, first + 1, beams.rays, hits)
-        for beam in range(first + 2, last + 1):
-            _cut_by_circle(dx, dy, size, lidar.beams, beam, beams.rays, hits)
+        _cut_by_circle(ahead, aside, size, begin, beams, lidar, row)
+        _cut_by_circle(ahead, aside, size, begin + 1, beams, lidar, row)
+        for beam in range(begin + 2, end + 1):
+            _cut_by_circle(ahead, aside, size, beam, beams, lidar, row)
 
 
 @kernel_part
-def _find_beams(cos: np.float32, sin: np.float32, num_beams: int, found: int, circles: Circles) -> None:
-    """First and last beam that can meet each circle: never too few, and at most one too many at either side.
+def _beams_towards(ahead: np.float32, aside: np.float32, radius: np.float32, num_beams: int) -> tuple[int, int]:
+    """First and last beam that can meet a circle, counted from straight ahead to both sides.
 
-    The angles are estimated by polynomials: the arc tangent within 1e-4, the arc sine from above.
+    Never too few, and at most one too many at either side: the angles are estimated by polynomials,
+    the arc tangent within 1e-4, the arc sine from above.
     """
     per_rad = np.float32(num_beams / (2.0 * np.pi))
-    for index in range(found):
-        dx, dy, radius = circles.dx[index], circles.dy[index], circles.radius[index]
-        ahead, aside = cos * dx + sin * dy, cos * dy - sin * dx
-        far, near = max(abs(ahead), abs(aside)), min(abs(ahead), abs(aside))
-        a = near / max(far, _PARALLEL)
-        s = a * a
-        angle = a * (_ARC_1 + s * (_ARC_3 + s * (_ARC_5 + s * _ARC_7)))
-        angle = _QUARTER - angle if abs(aside) > abs(ahead) else angle
-        angle = _HALF - angle if ahead < np.float32(0.0) else angle
-        angle = -angle if aside < np.float32(0.0) else angle
-        ratio = radius / max(np.sqrt(dx * dx + dy * dy), radius)
-        half = ratio + _ARC_SINE * ratio * ratio * ratio + _ANGLE_ERROR
-        circles.first[index] = np.int32(np.ceil((angle - half) * per_rad))
-        circles.last[index] = np.int32(np.floor((angle + half) * per_rad))
+    far, near = max(abs(ahead), abs(aside)), min(abs(ahead), abs(aside))
+    a = near / max(far, _PARALLEL)
+    s = a * a
+    angle = a * (_ARC_1 + s * (_ARC_3 + s * (_ARC_5 + s * _ARC_7)))
+    angle = _QUARTER - angle if abs(aside) > abs(ahead) else angle
+    angle = _HALF - angle if ahead < np.float32(0.0) else angle
+    angle = -angle if aside < np.float32(0.0) else angle
+    ratio = radius / max(np.sqrt(ahead * ahead + aside * aside), radius)
+    half = ratio + _ARC_SINE * ratio * ratio * ratio + _ANGLE_ERROR
+    return int(np.ceil((angle - half) * per_rad)), int(np.floor((angle + half) * per_rad))
 
 
 @kernel_part
 def _cut_by_circle(
-    dx: np.float32, dy: np.float32, radius: np.float32, num_beams: int, beam: int, rays: Float32, hits: Float32
+    ahead: np.float32, aside: np.float32, radius: np.float32, beam: int, beams: Beams, lidar: LidarPlace, row: Float32
 ) -> None:
     """One circle against one beam, counted from straight ahead to both sides; the robot's centre is never inside."""
-    at = np.uint32(beam + num_beams if beam < 0 else beam - num_beams if beam >= num_beams else beam)
-    along = dx * rays[0, at] + dy * rays[1, at]
+    number = lidar.beams
+    which = np.uint64(beam + number if beam < 0 else beam - number if beam >= number else beam)
+    along = ahead * beams.cos[which] + aside * beams.sin[which]
     # Squared distance of the centre from the beam, free of the cancellation of |d|^2 - along^2.
-    across = dx * rays[1, at] - dy * rays[0, at]
+    across = ahead * beams.sin[which] - aside * beams.cos[which]
     inside = radius * radius - across * across
-    distance = along - np.sqrt(max(inside, np.float32(0.0)))
-    shorter = min(hits[at], distance)
-    hits[at] = shorter if (inside >= np.float32(0.0)) & (along > np.float32(0.0)) else hits[at]
+    distance = (along - np.sqrt(max(inside, np.float32(0.0)))) * np.float32(1.0 / lidar.range_m)
+    at = np.uint64(lidar.at) + which
+    # One comparison, which a select can do; two would be a branch.
+    row[at] = min(row[at], distance if min(inside, along) >= np.float32(0.0) else _FAR)

@@ -23,7 +23,7 @@ from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import uniform
-from bridge.warehouse.sensors.buckets import Buckets
+from bridge.warehouse.sensors.buckets import Buckets, place_in_runs, runs_near
 
 __all__ = [
     "NUM_SUMS",
@@ -255,21 +255,17 @@ def _listen(
 ) -> None:
     """One receiver: note the nearest robots in range and take what arrives from all in range."""
     x, y = pose.x[env, robot], pose.y[env, robot]
-    row, column = int(y * buckets.per_m), int(x * buckets.per_m)
-    left, right = max(column - 1, 0), min(column + 1, buckets.columns - 1)
-    for line in range(max(row - 1, 0), min(row + 2, buckets.rows)):
-        begin = buckets.start[env, line * buckets.columns + left]
-        end = buckets.start[env, line * buckets.columns + right + 1]
-        for place in range(begin, end):
-            other = buckets.robot[env, place]
-            dx, dy = pose.x[env, other] - x, pose.y[env, other] - y
-            square = dx * dx + dy * dy
-            if other == robot or square > channel.range_m * channel.range_m:
-                continue
-            if channel.line_of_sight and not _sees(floor, x, y, dx, dy):
-                continue
-            _rank(inbox.nearest[env, robot], inbox.distance, other, square)
-            _receive(channel, keys, inbox, env, robot, other, step, counts)
+    runs = runs_near(buckets, env, x, y)
+    for candidate in range(runs.number):
+        other = buckets.robot[env, place_in_runs(runs, candidate)]
+        dx, dy = pose.x[env, other] - x, pose.y[env, other] - y
+        square = dx * dx + dy * dy
+        if other == robot or square > channel.range_m * channel.range_m:
+            continue
+        if channel.line_of_sight and not _sees(floor, x, y, dx, dy):
+            continue
+        _rank(inbox.nearest[env, robot], inbox.distance, other, square)
+        _receive(channel, keys, inbox, env, robot, other, step, counts)
     for place in range(inbox.nearest.shape[2]):
         other = inbox.nearest[env, robot, place]
         if other >= 0 and counts:

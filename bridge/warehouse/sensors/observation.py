@@ -65,7 +65,7 @@ def observe_own(
         if not envs[env]:
             continue
         for slot in range(observations.shape[1]):
-            robot = first + slot
+            robot = index(first + slot)
             row = observations[env, slot]
             if not fleet.alive[env, robot]:
                 row[:] = 0.0
@@ -164,7 +164,8 @@ def _write_way_points(
     following = next_cell(floor, cell, route)
     if route >> 4 >= 1:
         cell = next_cell(floor, following, entry_after(floor, goal, cell, route))
-        dx, dy = np.float32(floor.x[cell] - x), np.float32(floor.y[cell] - y)
+        after = index(cell)
+        dx, dy = np.float32(floor.x[after] - x), np.float32(floor.y[after] - y)
         length = np.sqrt(dx * dx + dy * dy)
     _write_direction(pose, env, robot, dx, dy, length, row, at + np.uint64(2))
 
