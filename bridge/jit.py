@@ -1,11 +1,12 @@
 """The one way in which this package compiles kernels with numba.
 
 Compiled code is cached on disk. numba's cache of a kernel notices changes of its own file only;
-here it also notices those of the files that the kernel's file imports kernels, or parts of them, from.
+here it also notices those of the files that the kernel's file imports kernels, or parts of them, or named tuples from.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -88,27 +89,30 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
     if hasattr(dispatcher, "_cache"):  # not with NUMBA_DISABLE_JIT
         # numba has no public way to say what else a cached kernel depends on. Its version is compared first of all,
         # before anything is read that may name types which have moved to another module since.
-        index = dispatcher._cache._cache_file
+        cache_file = dispatcher._cache._cache_file
         stamps = [(path, Path(path).stat()) for path in sorted(files)]
-        index._version = (index._version, *((path, stamp.st_mtime_ns, stamp.st_size) for path, stamp in stamps))
+        cache_file._version = (cache_file._version, *((path, stamp.st_mtime_ns, stamp.st_size) for path, stamp in stamps))
     return cast(Function, dispatcher)
 
 
 def _files_of(function: Any) -> set[str]:
-    """Files of the kernels that a function may call: its own, and those that its file imports kernels from."""
+    """Files that a function depends on: its own, and those that its file imports kernels or named tuples from."""
     own = function.__code__.co_filename
     files = {own}
     for value in function.__globals__.values():
         part = getattr(value, "py_func", value)
         if isinstance(part, FunctionType) and part.__code__.co_filename != own:
             files |= getattr(part, _FILES, set())
+        elif isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
+            # A kernel knows the fields by their places.
+            files.add(inspect.getfile(value))
     return files
 
 
 @kernel_part
-def index(value: int) -> np.uint64:
+def index(value: int) -> int:
     """An index that is known not to be negative: as an unsigned number it is not checked for counting from the end."""
-    return np.uint64(value)
+    return int(np.uint64(value))
 
 
 @kernel_part

@@ -66,15 +66,15 @@ class JamWatch:
         num_envs, num_robots = parts.fleet.cell.shape
         self._turning = config.drive.kind == "differential"
         self._jams = jams = make_jams(num_envs, num_robots)
-        limits = make_jam_limits(config.deadlock, parts.step_s, self._turning)
+        sides = half_sides(config.fleet)[1]
+        # Discs have no sides.
+        half_width = np.where(sides > 0.0, sides, parts.traits.radius_m) if len(sides) else parts.traits.radius_m
+        limits = make_jam_limits(config.deadlock, parts.step_s, self._turning, float(half_width.max()))
         self._relocates = limits.relocate
         scratch = make_jam_scratch(parts.layout.blocked.size, num_robots)
         self._resolved = np.zeros((num_envs, len(RESOLVED_METRICS)))
         warm_up_steps = make_clock(config.metrics.warm_up_s, config.episode_steps, parts.step_s).warm_up_steps
         self._warm_up_steps = warm_up_steps
-        sides = half_sides(config.fleet)[1]
-        # Discs have no sides.
-        half_width = np.where(sides > 0.0, sides, parts.traits.radius_m) if len(sides) else parts.traits.radius_m
         state = (parts.floor, parts.fleet, parts.pose, parts.outcome, half_width)
         self._find = bind(find_jams, *state, limits, scratch, parts.steps, warm_up_steps, jams)
 

@@ -12,7 +12,7 @@ target for ``cycle_s``, and it waits for the robot that it would touch if it dro
 straight to the centre of the next cell: the nearest one on that line, of robots as
 wide as their discs or, with rectangular footprints, as their shorter side. As on the
 grid it waits only if that holds for all cells that bring it nearer. A circle of
-stuck robots that wait for each other is a deadlock.
+stuck robots that wait for each other is a deadlock; they are looked for once a second.
 
 *Livelock*. A robot with a task has made no progress for ``no_progress_s``: it
 has not come nearer to its target than it ever was since it was given it,
@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.config_monitoring import DeadlockConfig
+from bridge.warehouse.drives.cell_lists import CellLists, link, make_cell_lists
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 
@@ -90,29 +91,42 @@ class Jams(NamedTuple):
 
 
 class JamLimits(NamedTuple):
-    """Steps that a circle stands, and steps without progress; the rule of help; robots are not in step with cells."""
+    """When a robot is stuck.
+
+    Attributes:
+        cycle_steps: Steps that a circle stands.
+        progress_steps: Steps without progress.
+        relocate: Robots that are stuck are taken away.
+        drives: Robots are not in step with the cells.
+        look_steps: Circles are looked for every so many steps: at each on the grid, once a second where robots drive.
+        widest_m: Half of how wide the widest robot is; for drives.
+    """
 
     cycle_steps: int
     progress_steps: int
     relocate: bool
     drives: bool
+    look_steps: int
+    widest_m: float
 
 
 class JamScratch(NamedTuple):
-    """Robot in each cell, (cells,) int32, -1 between calls; whom each robot waits for and marks, (N,) int32."""
+    """Robots by cell, empty between calls; whom each robot waits for and marks, (N,) int32."""
 
-    occupant: Int32
+    lists: CellLists
     waits_for: Int32
     mark: Int32
 
 
-def make_jam_limits(config: DeadlockConfig, step_s: float, drives: bool) -> JamLimits:
-    """The limits of a scenario whose steps last ``step_s``; ``drives``: robots do not move from cell to cell."""
+def make_jam_limits(config: DeadlockConfig, step_s: float, drives: bool, widest_m: float) -> JamLimits:
+    """The limits of a scenario whose steps last ``step_s``; see :class:`JamLimits`."""
     return JamLimits(
         cycle_steps=max(math.ceil(config.cycle_s / step_s - 1e-9), 1),
         progress_steps=math.ceil(config.no_progress_s / step_s - 1e-9),
         relocate=config.resolve == "relocate",
         drives=drives,
+        look_steps=max(round(1.0 / step_s), 1) if drives else 1,
+        widest_m=widest_m,
     )
 
 
@@ -125,7 +139,7 @@ def make_jams(num_envs: int, num_robots: int) -> Jams:
 def make_jam_scratch(num_cells: int, num_robots: int) -> JamScratch:
     """Scratch for a floor and a fleet."""
     robots = np.zeros(num_robots, np.int32)
-    return JamScratch(np.full(num_cells, -1, np.int32), robots, robots.copy())
+    return JamScratch(make_cell_lists(num_cells, num_robots), robots, robots.copy())
 
 
 def clear_jams(jams: Jams, envs: Bool) -> None:
@@ -176,8 +190,11 @@ def find_jams(
             candidates += waiting & (limits.cycle_steps <= _stuck_steps(limits, jams, env, robot))
             suspects += (jams.state[env, robot] != 0) | (jams.stalled[env, robot] >= limits.progress_steps)
         counts = steps[env] > warm_up_steps
-        if candidates > 1:
+        if candidates > 1 and steps[env] % limits.look_steps == 0:
             _find_circles(floor, fleet, pose, half_width, limits, scratch, jams, counts, env)
+        elif candidates > 1:
+            for robot in range(num_robots):
+                jams.lost[env, robot] += counts and jams.state[env, robot] == DEADLOCKED
         elif suspects > 0:
             for robot in range(num_robots):
                 if jams.state[env, robot] == DEADLOCKED:
@@ -222,15 +239,15 @@ def _find_circles(
 ) -> None:
     """Follow from every robot whom it waits for; a robot met twice on one walk is part of a circle."""
     num_robots = fleet.cell.shape[1]
-    occupant, waits_for, mark = scratch.occupant, scratch.waits_for, scratch.mark
+    lists, waits_for, mark = scratch.lists, scratch.waits_for, scratch.mark
     for robot in range(num_robots):
         mark[robot] = 0
         if fleet.alive[env, robot]:
-            occupant[fleet.cell[env, robot]] = robot
+            link(fleet.cell[env, robot], robot, lists)
     for robot in range(num_robots):
-        waits_for[robot] = _waits_for(floor, fleet, pose, half_width, limits, jams, occupant, env, robot)
+        waits_for[robot] = _waits_for(floor, fleet, pose, half_width, limits, jams, lists, env, robot)
     for robot in range(num_robots):
-        occupant[fleet.cell[env, robot]] = -1
+        lists.first[fleet.cell[env, robot]] = -1
     for start in range(num_robots):
         robot = start
         while robot >= 0 and mark[robot] == 0:
@@ -251,7 +268,7 @@ def _waits_for(
     half_width: Float64,
     limits: JamLimits,
     jams: Jams,
-    occupant: Int32,
+    lists: CellLists,
     env: int,
     robot: int,
 ) -> int:
@@ -266,9 +283,9 @@ def _waits_for(
     for move in range(1, 5):
         if entry >> (move - 1) & 1:
             wanted = floor.moves[cell, move]
-            other = occupant[wanted]
+            other = lists.first[wanted]
             if limits.drives:
-                other = _in_the_way(floor, fleet, pose, half_width, env, robot, wanted)
+                other = _in_the_way(floor, pose, half_width, limits.widest_m, lists, env, robot, wanted)
             if other < 0:
                 return -1
             if first < 0:
@@ -277,23 +294,34 @@ def _waits_for(
 
 
 @kernel_part
-def _in_the_way(floor: Floor, fleet: Fleet, pose: Pose, half_width: Float64, env: int, robot: int, cell: int) -> int:
+def _in_the_way(
+    floor: Floor, pose: Pose, half_width: Float64, widest_m: float, lists: CellLists, env: int, robot: int, cell: int
+) -> int:
     """The nearest robot ahead that this one would touch on its straight way to the centre of a cell; or -1."""
     x, y = pose.x[env, robot], pose.y[env, robot]
     way_x, way_y = floor.x[cell] - x, floor.y[cell] - y
     length = np.sqrt(way_x * way_x + way_y * way_y)
     if length == 0.0:
         return -1
+    per_m, reach = floor.cells_per_m, half_width[robot] + widest_m
+    west, east = int(max(x + min(way_x, 0.0) - reach, 0.0) * per_m), int((x + max(way_x, 0.0) + reach) * per_m)
+    south, north = int(max(y + min(way_y, 0.0) - reach, 0.0) * per_m), int((y + max(way_y, 0.0) + reach) * per_m)
     best, nearest = -1, np.inf
-    for other in range(fleet.cell.shape[1]):
-        if other != robot and fleet.alive[env, other]:
-            dx, dy = pose.x[env, other] - x, pose.y[env, other] - y
-            ahead = (dx * way_x + dy * way_y) / length
-            beyond = max(ahead - length, 0.0)
-            aside = (dx * way_y - dy * way_x) / length
-            reach = half_width[robot] + half_width[other]
-            if 0.0 < ahead < nearest and beyond * beyond + aside * aside < reach * reach:
-                best, nearest = other, ahead
+    for row in range(floor.height - 1 - min(north, floor.height - 1), floor.height - south):
+        for column in range(west, min(east + 1, floor.width)):
+            other = lists.first[row * floor.width + column]
+            while other >= 0:
+                if other != robot:
+                    dx, dy = pose.x[env, other] - x, pose.y[env, other] - y
+                    ahead = (dx * way_x + dy * way_y) / length
+                    beyond = max(ahead - length, 0.0)
+                    aside = (dx * way_y - dy * way_x) / length
+                    touch = half_width[robot] + half_width[other]
+                    meets = ahead > 0.0 and beyond * beyond + aside * aside < touch * touch
+                    # The lower slot among equals: the order of the lists means nothing.
+                    if meets and (ahead < nearest or (ahead == nearest and other < best)):
+                        best, nearest = other, ahead
+                other = lists.follower[other]
     return best
 
 

@@ -91,25 +91,31 @@ def test_bind_refuses_arguments_that_the_kernel_cannot_be_compiled_for() -> None
         bind(_scale, 1.0, 2.0)
 
 
+def _run_with(folder: Path, script: str) -> str:
+    """What a script prints in a process of its own that can import the modules of a folder."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    command = [sys.executable, "-c", script]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    return ended.stdout.strip()
+
+
 def test_cached_kernel_is_compiled_anew_when_a_file_that_it_imports_from_has_changed(tmp_path: Path) -> None:
     part = "from bridge.jit import kernel_part\n\n\n@kernel_part\ndef part(x: int) -> int:\n    return x + {}\n"
+    box = "from typing import NamedTuple\n\n\nclass Box(NamedTuple):\n    {}: int\n    {}: int\n"
     (tmp_path / "parts.py").write_text(part.format(1))
+    (tmp_path / "boxes.py").write_text(box.format("one", "two"))
     (tmp_path / "kernels.py").write_text(
-        "from bridge.jit import lean_kernel\nfrom parts import part\n\n\n"
-        "@lean_kernel\ndef total(x: int) -> int:\n    return part(x) + part(x)\n"
+        "from bridge.jit import lean_kernel\nfrom boxes import Box\nfrom parts import part\n\n\n"
+        "@lean_kernel\ndef total(box: Box) -> int:\n    return part(box.one) + part(box.one)\n"
     )
-    script = "import kernels; print(kernels.total(1), sum(kernels.total.stats.cache_hits.values()))"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-
-    def run() -> str:
-        command = [sys.executable, "-c", script]
-        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
-        return ended.stdout.strip()
-
-    assert run() == "4 0"
-    assert run() == "4 1"
+    script = "import kernels as k; print(k.total(k.Box(one=1, two=9)), sum(k.total.stats.cache_hits.values()))"
+    assert _run_with(tmp_path, script) == "4 0"
+    assert _run_with(tmp_path, script) == "4 1"
     (tmp_path / "parts.py").write_text(part.format(100))
-    assert run() == "202 0"
+    assert _run_with(tmp_path, script) == "202 0"
+    # The same types in other places: nothing but the file tells.
+    (tmp_path / "boxes.py").write_text(box.format("two ", "one "))
+    assert _run_with(tmp_path, script) == "202 0"
 
 
 def test_cached_kernel_is_compiled_anew_when_a_type_of_its_arguments_has_moved(tmp_path: Path) -> None:
@@ -117,11 +123,8 @@ def test_cached_kernel_is_compiled_anew_when_a_type_of_its_arguments_has_moved(t
     kernels = "from bridge.jit import lean_kernel\nfrom {} import Box\n\n\n"
     kernels += "@lean_kernel\ndef size_of(box: Box) -> int:\n    return box.size\n"
     script = "import kernels; print(kernels.size_of(kernels.Box(7)))"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     for module in ("here", "elsewhere"):
         (tmp_path / f"{module}.py").write_text(box)
         (tmp_path / "kernels.py").write_text(kernels.format(module))
-        command = [sys.executable, "-c", script]
-        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
-        assert ended.stdout.strip() == "7"
+        assert _run_with(tmp_path, script) == "7"
         (tmp_path / f"{module}.py").unlink()

@@ -143,7 +143,7 @@ def make_walls(layout: Layout, range_m: float) -> Walls:
     merged = merge_blocked(layout.blocked)
     reach = int(np.ceil(range_m / size))
     cells, boxes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for index, (top, left, bottom, right) in enumerate(merged):
+    for number, (top, left, bottom, right) in enumerate(merged):
         # A square margin of whole cells around the box: no point outside it is within range.
         rows = np.arange(max(top - reach, 0), min(bottom + reach, height))
         columns = np.arange(max(left - reach, 0), min(right + reach, width))
@@ -153,7 +153,7 @@ def make_walls(layout: Layout, range_m: float) -> Walls:
         near = np.hypot(gap_y[:, None], gap_x[None, :]) * size <= range_m
         found = (rows[:, None] * width + columns[None, :])[near]
         cells.append(found)
-        boxes.append(np.full(len(found), index))
+        boxes.append(np.full(len(found), number))
     cell, box = np.concatenate(cells), np.concatenate(boxes)
     order = np.argsort(cell, kind="stable")
     start = np.zeros(height * width + 1, np.int32)
@@ -297,8 +297,8 @@ def _scan_robots(
         found += np.uint64(near.seen[candidate])
     for circle in range(found):
         # In the body frame, where the beams' directions do not change.
-        candidate = index(near.which[circle])
-        dx, dy, size = near.dx[candidate], near.dy[candidate], near.radius[candidate]
+        seen = index(near.which[circle])
+        dx, dy, size = near.dx[seen], near.dy[seen], near.radius[seen]
         ahead, aside = cos * dx + sin * dy, cos * dy - sin * dx
         begin, end = _beams_towards(ahead, aside, size, lidar.beams)
         # Most are met by no more than two; one beam too many costs less than a branch.

@@ -10,7 +10,7 @@ import pytest
 
 from bridge.warehouse.config import DifferentialDriveConfig
 from bridge.warehouse.drives.drive_limits import make_limits
-from bridge.warehouse.drives.motion_differential import drive_differential, make_drive_scratch
+from bridge.warehouse.drives.motion_differential import _cos_and_sin, drive_differential, make_drive_scratch
 
 HALL = """
 ..........
@@ -240,3 +240,9 @@ def test_drive_differential_lets_an_empty_battery_roll_to_a_stand(make_scene: An
         _drive(scene, [1.0, 1.0])
     assert scene.pose.speed[0, 0] == 0.0
     assert scene.pose.turn_rate[0, 0] == 0.0
+
+
+def test_cos_and_sin_are_those_of_numpy() -> None:
+    angles = np.concatenate([np.linspace(-np.pi, np.pi, 4001), np.arange(-4, 5) * 0.25 * np.pi])
+    found = np.array([_cos_and_sin(float(angle)) for angle in angles])
+    np.testing.assert_allclose(found, np.stack([np.cos(angles), np.sin(angles)], axis=1), rtol=0, atol=1e-15)
