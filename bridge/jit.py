@@ -91,7 +91,10 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
         # before anything is read that may name types which have moved to another module since.
         cache_file = dispatcher._cache._cache_file
         stamps = [(path, Path(path).stat()) for path in sorted(files)]
-        cache_file._version = (cache_file._version, *((path, stamp.st_mtime_ns, stamp.st_size) for path, stamp in stamps))
+        cache_file._version = (
+            cache_file._version,
+            *((path, stamp.st_mtime_ns, stamp.st_size) for path, stamp in stamps),
+        )
     return cast(Function, dispatcher)
 
 
