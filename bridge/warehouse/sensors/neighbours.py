@@ -161,15 +161,19 @@ def observe_neighbours(
 @kernel_part
 def _write_relative(card: Float32, own: Float32, turning: bool, row: Float32, at: np.uint64) -> None:
     """A card relative to the robot that looks at it; zeros of nobody's card stay zeros."""
-    seen = card[0]
+    # All is read before the first value is written: what is only copied becomes a few wide instructions.
+    seen, x, y, vx, vy = card[0], card[1], card[2], card[3], card[4]
+    way_x, way_y, loaded = card[5], card[6], card[7]
+    if turning:
+        vx, vy = vx - own[3] * seen, vy - own[4] * seen
     row[at] = seen
-    row[at + np.uint64(1)] = _cut(card[1] - own[1] * seen)
-    row[at + np.uint64(2)] = _cut(card[2] - own[2] * seen)
-    row[at + np.uint64(3)] = card[3] - own[3] * seen if turning else card[3]
-    row[at + np.uint64(4)] = card[4] - own[4] * seen if turning else card[4]
-    row[at + np.uint64(5)] = card[5]
-    row[at + np.uint64(6)] = card[6]
-    row[at + np.uint64(7)] = card[7]
+    row[at + np.uint64(1)] = _cut(x - own[1] * seen)
+    row[at + np.uint64(2)] = _cut(y - own[2] * seen)
+    row[at + np.uint64(3)] = vx
+    row[at + np.uint64(4)] = vy
+    row[at + np.uint64(5)] = way_x
+    row[at + np.uint64(6)] = way_y
+    row[at + np.uint64(7)] = loaded
 
 
 @kernel_part
