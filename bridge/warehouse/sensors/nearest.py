@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel_part, lean_kernel
+from bridge.jit import index, kernel_part, lean_kernel
 from bridge.warehouse.fleet import Pose
 from bridge.warehouse.sensors.buckets import Buckets
 
@@ -85,27 +85,42 @@ def find_nearest(pose: Pose, buckets: Buckets, envs: Bool, nearest: Nearest) -> 
         envs: (E,) bool, environments to treat.
         nearest: ``keys`` of the living robots are written.
     """
+    columns, per_m = buckets.columns, buckets.per_m
+    # Where rows of buckets hold few robots, eight of two rows look at whole rows: fewer lanes stay empty.
+    narrow = nearest.keys.shape[1] <= 2 * _LANES * buckets.rows
     for env in range(len(envs)):
         if not envs[env]:
             continue
-        for row in range(buckets.rows):
-            begin = buckets.start[env, row * buckets.columns]
-            row_end = buckets.start[env, (row + 1) * buckets.columns]
-            while begin < row_end:
-                end = min(begin + _LANES, row_end)
-                _take_lanes(buckets, env, begin, end, nearest.lanes)
-                for at in range(0, nearest.keys.shape[2], _AT_ONCE):
-                    _start_lists(nearest.lanes, at > 0)
-                    _look_around(pose, buckets, env, row, begin, end, nearest)
-                    _give_lists(nearest, env, end - begin, at)
-                begin = end
+        begin, total = 0, buckets.start[env, buckets.rows * columns]
+        while begin < total:
+            end = min(begin + _LANES, total)
+            first, last = index(buckets.robot[env, begin]), index(buckets.robot[env, end - 1])
+            row, last_row = int(pose.y[env, first] * per_m), int(pose.y[env, last] * per_m)
+            if last_row > row and not narrow:
+                last_row, end = row, buckets.start[env, (row + 1) * columns]
+                last = index(buckets.robot[env, end - 1])
+            left, right = 0, columns - 1
+            if last_row == row:
+                left = max(int(pose.x[env, first] * per_m) - 1, 0)
+                right = min(int(pose.x[env, last] * per_m) + 1, columns - 1)
+            _take_lanes(buckets, env, begin, end, nearest.lanes)
+            for at in range(0, nearest.keys.shape[2], _AT_ONCE):
+                _start_lists(nearest.lanes, at > 0)
+                for line in range(max(row - 1, 0), min(last_row + 2, buckets.rows)):
+                    run_begin = buckets.start[env, line * columns + left]
+                    run_end = buckets.start[env, line * columns + right + 1]
+                    for place in range(index(run_begin), index(run_end)):
+                        x, y, robot = buckets.x[env, place], buckets.y[env, place], buckets.robot[env, place]
+                        _show(nearest, end - begin, x, y, robot)
+                _give_lists(nearest, env, end - begin, at)
+            begin = end
 
 
 @kernel_part
 def _take_lanes(buckets: Buckets, env: int, begin: int, end: int, lanes: Int32) -> None:
     """Put the robots of the sorted places ``begin`` to ``end`` into the lanes; those left over keep what they had."""
-    for index in range(end - begin):
-        lane, place = np.uint64(index), np.uint64(begin + index)
+    for offset in range(end - begin):
+        lane, place = np.uint64(offset), np.uint64(begin + offset)
         lanes[_X + lane] = np.float32(buckets.x[env, place]).view(np.int32)
         lanes[_Y + lane] = np.float32(buckets.y[env, place]).view(np.int32)
         lanes[_ROBOT + lane] = buckets.robot[env, place]
@@ -114,27 +129,13 @@ def _take_lanes(buckets: Buckets, env: int, begin: int, end: int, lanes: Int32) 
 @kernel_part
 def _start_lists(lanes: Int32, further: bool) -> None:
     """Empty the lists; with ``further``, robots up to the last one that was found are passed over from now on."""
-    for index in range(_LANES):
-        lane = np.uint64(index)
+    for number in range(_LANES):
+        lane = np.uint64(number)
         lanes[_LAST + lane] = lanes[_FOURTH_BEST + lane] if further else -1
         lanes[_FIRST_BEST + lane] = NOBODY
         lanes[_SECOND_BEST + lane] = NOBODY
         lanes[_THIRD_BEST + lane] = NOBODY
         lanes[_FOURTH_BEST + lane] = NOBODY
-
-
-@kernel_part
-def _look_around(pose: Pose, buckets: Buckets, env: int, row: int, begin: int, end: int, nearest: Nearest) -> None:
-    """Show the lanes, which are of one row of buckets, all robots that may be in range."""
-    left = int(pose.x[env, buckets.robot[env, begin]] * buckets.per_m) - 1
-    right = int(pose.x[env, buckets.robot[env, end - 1]] * buckets.per_m) + 1
-    left, right = max(left, 0), min(right, buckets.columns - 1)
-    for line in range(max(row - 1, 0), min(row + 2, buckets.rows)):
-        run_begin = buckets.start[env, line * buckets.columns + left]
-        run_end = buckets.start[env, line * buckets.columns + right + 1]
-        for place in range(np.uint64(run_begin), np.uint64(run_end)):
-            x, y, robot = buckets.x[env, place], buckets.y[env, place], buckets.robot[env, place]
-            _show(nearest, end - begin, x, y, robot)
 
 
 @kernel_part
@@ -145,8 +146,8 @@ def _show(nearest: Nearest, num_lanes: int, x: np.float32, y: np.float32, robot:
     compiled, one array whose parts provably do not overlap, 32 bits everywhere, no loop within the loop.
     """
     lanes = nearest.lanes
-    for index in range((num_lanes + _LANES - 1) & ~(_LANES - 1)):
-        lane = np.uint64(index)
+    for number in range((num_lanes + _LANES - 1) & ~(_LANES - 1)):
+        lane = np.uint64(number)
         dx, dy = np.int32(lanes[_X + lane]).view(np.float32) - x, np.int32(lanes[_Y + lane]).view(np.float32) - y
         square = dx * dx + dy * dy
         near = np.int32((np.int32(square * nearest.per_square) & ~nearest.slot_bits) | robot)
@@ -167,8 +168,8 @@ def _show(nearest: Nearest, num_lanes: int, x: np.float32, y: np.float32, robot:
 def _give_lists(nearest: Nearest, env: int, num_lanes: int, at: int) -> None:
     """Hand the lists of the lanes to their robots, from place ``at`` on."""
     lanes, place = nearest.lanes, np.uint64(at)
-    for index in range(num_lanes):
-        lane = np.uint64(index)
+    for number in range(num_lanes):
+        lane = np.uint64(number)
         keys = nearest.keys[env, lanes[_ROBOT + lane]]
         keys[place] = lanes[_FIRST_BEST + lane]
         keys[place + np.uint64(1)] = lanes[_SECOND_BEST + lane]
