@@ -246,9 +246,13 @@ def dispatch(
                         _add_tasks(floor, pool, task_keys[env], env, stream.open - pool.num_waiting[env], steps[env])
                 elif fleet.goal[env, robot] < 0 and fleet.off_duty[env, robot] & OFF_STRANDED == 0:
                     _send_to_parking(floor, fleet, pool, env, robot)
+        # In two loops: the table is larger than the caches, and in a short loop many look-ups are under way at once.
         for robot in range(num_robots):
             if fleet.alive[env, robot]:
                 _look_up_route(floor, fleet, pose, env, robot)
+        for robot in range(num_robots):
+            if fleet.alive[env, robot]:
+                _point_the_way(floor, fleet, pose, env, robot)
 
 
 @lean_kernel
@@ -258,20 +262,22 @@ def look_up_routes(floor: Floor, fleet: Fleet, pose: Pose, chosen: Bool) -> None
         for robot in range(chosen.shape[1]):
             if chosen[env, robot]:
                 _look_up_route(floor, fleet, pose, env, robot)
+                _point_the_way(floor, fleet, pose, env, robot)
 
 
 @kernel_part
 def _look_up_route(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int) -> None:
     goal = fleet.goal[env, robot]
-    if goal < 0:
-        fleet.route[env, robot] = 0
+    fleet.route[env, robot] = route_entry(floor, pose, goal, fleet.cell[env, robot], env, robot) if goal >= 0 else 0
+
+
+@kernel_part
+def _point_the_way(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int) -> None:
+    if fleet.goal[env, robot] < 0:
         fleet.way_x[env, robot] = pose.x[env, robot]
         fleet.way_y[env, robot] = pose.y[env, robot]
         return
-    cell = fleet.cell[env, robot]
-    entry = route_entry(floor, pose, goal, cell, env, robot)
-    fleet.route[env, robot] = entry
-    following = index(next_cell(floor, cell, entry))
+    following = index(next_cell(floor, fleet.cell[env, robot], fleet.route[env, robot]))
     fleet.way_x[env, robot] = floor.x[following]
     fleet.way_y[env, robot] = floor.y[following]
 
