@@ -129,6 +129,7 @@ def _code(kinds: tuple[Any, ...]) -> int:
     address, *words = (_load(builder, function.args[0], index) for index in range(len(kinds) + 1))
     arguments = [_as_kind(builder, word, kind) for word, kind in zip(words, kinds, strict=True)]
     result = builder.add(function.args[0], ir.Constant(_WORD, (len(kinds) + 1) * _WORD_BYTES))
+    builder.store(ir.Constant(_WORD, 0), builder.inttoptr(result, _WORD.as_pointer()))
     exception = builder.ptrtoint(builder.alloca(_WORD), _WORD)
     kernel = ir.FunctionType(_STATUS, [_WORD, _WORD, *kinds])
     status = builder.call(builder.inttoptr(address, kernel.as_pointer()), [result, exception, *arguments])

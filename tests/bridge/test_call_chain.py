@@ -42,9 +42,10 @@ def _note(calls: NDArray[np.int64]) -> None:
 
 
 @kernel
-def _fail_below_zero(values: NDArray[np.int64]) -> None:
+def _fail_below_zero(values: NDArray[np.int64]) -> int:
     if values[0] < 0:
         raise ValueError("below zero")
+    return values[0]
 
 
 @lean_kernel
@@ -96,6 +97,8 @@ def test_chain_raises_what_a_kernel_raises() -> None:
     values = np.zeros(1, np.int64)
     (run,) = chain([bind(_fail_below_zero, values)])
     assert run() == 0
+    values[0] = 5
+    assert run() == 5
     values[0] = -1
     with pytest.raises(ValueError, match="below zero"):
         run()
