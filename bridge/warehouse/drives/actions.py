@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import lean_kernel
+from bridge.jit import index, lean_kernel
 
 __all__ = ["hold_robots", "take_continuous", "take_moves"]
 
@@ -30,11 +30,11 @@ def take_moves(actions: NDArray[np.int32], asked: Bool, mask: Bool, first: int, 
     wrong = 0
     for env in range(num_envs):
         for slot in range(num_slots):
-            move = actions[env, slot, 0]
-            taken[env, first + slot] = 0
+            move, robot = actions[env, slot, 0], index(first + slot)
+            taken[env, robot] = 0
             if asked[env, slot]:
-                if 0 <= move < mask.shape[2] and mask[env, slot, move]:
-                    taken[env, first + slot] = move
+                if 0 <= move < mask.shape[2] and mask[env, slot, index(move)]:
+                    taken[env, robot] = move
                 elif wrong == 0:
                     wrong = 1 + env * num_slots + slot
     return wrong
@@ -57,13 +57,13 @@ def take_continuous(actions: NDArray[np.float32], asked: Bool, first: int, taken
     wrong = 0
     for env in range(num_envs):
         for slot in range(num_slots):
-            for index in range(actions.shape[2]):
-                value = actions[env, slot, index]
+            for channel in range(actions.shape[2]):
+                value = actions[env, slot, channel]
                 if not asked[env, slot]:
                     value = np.float32(0.0)
                 elif not abs(value) <= 1.0 and wrong == 0:
                     wrong = 1 + env * num_slots + slot
-                taken[env, first + slot, index] = value
+                taken[env, index(first + slot), channel] = value
     return wrong
 
 

@@ -17,7 +17,7 @@ from bridge.jit import index, kernel_part, lean_kernel
 from bridge.warehouse.fleet import Pose
 from bridge.warehouse.sensors.buckets import Buckets
 
-__all__ = ["NOBODY", "Nearest", "find_nearest", "make_nearest"]
+__all__ = ["NOBODY", "Nearest", "find_nearest", "make_nearest", "slot_mask"]
 
 Float32 = NDArray[np.float32]
 Int32 = NDArray[np.int32]
@@ -47,7 +47,7 @@ class Nearest(NamedTuple):
     Attributes:
         keys: (E, N, K) int32, nearest first: squared distance in the upper bits, slot in the lower ones;
             ``NOBODY`` where there are fewer. K is a multiple of 4.
-        slot_bits: Mask of the bits that hold a slot.
+        slot_bits: Mask of the bits that hold a slot; more than there are robots.
         reach: Squared range, m2.
         per_square: Largest squared distance that a key holds, over ``reach``.
         lanes: (64,) int32, scratch: eight fields of eight lanes.
@@ -65,11 +65,16 @@ def make_nearest(num_envs: int, num_robots: int, count: int, range_m: float) -> 
     found = (num_envs, num_robots, -(-count // _AT_ONCE) * _AT_ONCE)
     return Nearest(
         keys=np.full(found, NOBODY, np.int32),
-        slot_bits=np.int32((1 << (num_robots - 1).bit_length()) - 1),
+        slot_bits=np.int32(slot_mask(num_robots)),
         reach=np.float32(range_m * range_m),
         per_square=np.float32(_LARGEST_DISTANCE / (range_m * range_m)),
         lanes=np.zeros(_NUM_FIELDS * _LANES, np.int32),
     )
+
+
+def slot_mask(num_robots: int) -> int:
+    """The bits of a key that hold a slot, all set; also what is left of ``NOBODY`` there, and no robot's slot."""
+    return (1 << num_robots.bit_length()) - 1
 
 
 @lean_kernel
@@ -103,16 +108,11 @@ def find_nearest(pose: Pose, buckets: Buckets, envs: Bool, nearest: Nearest) -> 
             if last_row == row:
                 left = max(int(pose.x[env, first] * per_m) - 1, 0)
                 right = min(int(pose.x[env, last] * per_m) + 1, columns - 1)
+            lines, sides = (max(row - 1, 0), min(last_row + 2, buckets.rows)), (left, right)
             _take_lanes(buckets, env, begin, end, nearest.lanes)
-            for at in range(0, nearest.keys.shape[2], _AT_ONCE):
-                _start_lists(nearest.lanes, at > 0)
-                for line in range(max(row - 1, 0), min(last_row + 2, buckets.rows)):
-                    run_begin = buckets.start[env, line * columns + left]
-                    run_end = buckets.start[env, line * columns + right + 1]
-                    for place in range(index(run_begin), index(run_end)):
-                        x, y, robot = buckets.x[env, place], buckets.y[env, place], buckets.robot[env, place]
-                        _show(nearest, end - begin, x, y, robot)
-                _give_lists(nearest, env, end - begin, at)
+            _look_around(buckets, env, lines, sides, end - begin, nearest, 0, False)
+            for at in range(_AT_ONCE, nearest.keys.shape[2], _AT_ONCE):
+                _look_around(buckets, env, lines, sides, end - begin, nearest, at, True)
             begin = end
 
 
@@ -124,6 +124,28 @@ def _take_lanes(buckets: Buckets, env: int, begin: int, end: int, lanes: Int32) 
         lanes[_X + lane] = np.float32(buckets.x[env, place]).view(np.int32)
         lanes[_Y + lane] = np.float32(buckets.y[env, place]).view(np.int32)
         lanes[_ROBOT + lane] = buckets.robot[env, place]
+
+
+@kernel_part
+def _look_around(
+    buckets: Buckets,
+    env: int,
+    lines: tuple[int, int],
+    sides: tuple[int, int],
+    num_lanes: int,
+    nearest: Nearest,
+    at: int,
+    further: bool,
+) -> None:
+    """Fill four places of the lists, from place ``at`` on; with ``further``, with robots behind those found before."""
+    _start_lists(nearest.lanes, further)
+    for line in range(lines[0], lines[1]):
+        begin = buckets.start[env, line * buckets.columns + sides[0]]
+        end = buckets.start[env, line * buckets.columns + sides[1] + 1]
+        for place in range(index(begin), index(end)):
+            x, y, robot = buckets.x[env, place], buckets.y[env, place], buckets.robot[env, place]
+            _show(nearest, num_lanes, x, y, robot, further)
+    _give_lists(nearest, env, num_lanes, at)
 
 
 @kernel_part
@@ -139,7 +161,7 @@ def _start_lists(lanes: Int32, further: bool) -> None:
 
 
 @kernel_part
-def _show(nearest: Nearest, num_lanes: int, x: np.float32, y: np.float32, robot: np.int32) -> None:
+def _show(nearest: Nearest, num_lanes: int, x: np.float32, y: np.float32, robot: np.int32, further: bool) -> None:
     """Let one robot sink into the lists of the lanes.
 
     Written so that it becomes one sequence of vector instructions: a length that is not known when it is
@@ -151,7 +173,9 @@ def _show(nearest: Nearest, num_lanes: int, x: np.float32, y: np.float32, robot:
         dx, dy = np.int32(lanes[_X + lane]).view(np.float32) - x, np.int32(lanes[_Y + lane]).view(np.float32) - y
         square = dx * dx + dy * dy
         near = np.int32((np.int32(square * nearest.per_square) & ~nearest.slot_bits) | robot)
-        counts = (square <= nearest.reach) & (lanes[_ROBOT + lane] != robot) & (near > lanes[_LAST + lane])
+        counts = (square <= nearest.reach) & (lanes[_ROBOT + lane] != robot)
+        if further:
+            counts &= near > lanes[_LAST + lane]
         key = near if counts else NOBODY
         first, second = lanes[_FIRST_BEST + lane], lanes[_SECOND_BEST + lane]
         third, fourth = lanes[_THIRD_BEST + lane], lanes[_FOURTH_BEST + lane]

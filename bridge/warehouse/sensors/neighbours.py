@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel, number_of
 from bridge.warehouse.fleet import Fleet, Pose
-from bridge.warehouse.sensors.nearest import NOBODY, Nearest
+from bridge.warehouse.sensors.nearest import Nearest, slot_mask
 
 __all__ = [
     "NEIGHBOUR_FIELDS",
@@ -34,17 +34,15 @@ _CARD: Final = 8
 
 
 class Cards(NamedTuple):
-    """What robots show of themselves; N robots.
+    """What robots show of themselves, by slot; places 0 to ``slot_mask`` of the fleet, the last one nobody's: zeros.
 
     Attributes:
-        shown: (E, N + 1, 8) float32, in the floor frame and as in an observation: 1, place in ranges, velocity,
-            direction of its next way, loaded. The last one is nobody's: zeros.
-        own: (8,) float32, what a robot sees others relative to: fields of its own card, else zeros.
-        priority: (E, N + 1) int64, the larger one has the right of way.
+        shown: (E, places, 8) float32, in the floor frame and as in an observation: 1, place in ranges, velocity,
+            direction of its next way, loaded.
+        priority: (E, places) int64, the larger one has the right of way.
     """
 
     shown: Float32
-    own: Float32
     priority: Int64
 
 
@@ -59,10 +57,10 @@ class NeighbourBlock(NamedTuple):
 
 def make_cards(num_envs: int, num_robots: int) -> Cards:
     """Blank cards for a fleet."""
+    last = slot_mask(num_robots)
     return Cards(
-        shown=np.zeros((num_envs, num_robots + 1, _CARD), np.float32),
-        own=np.zeros(_CARD, np.float32),
-        priority=np.zeros((num_envs, num_robots + 1), np.int64),
+        shown=np.zeros((num_envs, last + 1, _CARD), np.float32),
+        priority=np.zeros((num_envs, last + 1), np.int64),
     )
 
 
@@ -134,7 +132,6 @@ def observe_neighbours(
         envs: (E,) bool, environments to treat.
         observations: (E, A, F) float32, written.
     """
-    num_robots = alive.shape[1]
     for env in range(len(envs)):
         if not envs[env]:
             continue
@@ -147,8 +144,7 @@ def observe_neighbours(
             at = np.uint64(block.at)
             # Arithmetic instead of branches on who is there and who goes first: those are coin tosses.
             for place in range(np.uint64(block.num_robots)):
-                key = keys[place]
-                other = np.uint64(key & nearest.slot_bits if key != NOBODY else num_robots)
+                other = np.uint64(keys[place] & nearest.slot_bits)
                 _write_relative(shown[other], own, turning, row, at)
                 if turning:
                     _turn(pose.cos[env, robot], pose.sin[env, robot], row, at)
