@@ -187,8 +187,9 @@ def find_jams(
             still = 0 if moved else jams.still[env, robot] + 1
             jams.still[env, robot] = still
             waiting = _note_progress(fleet, jams, env, robot)
-            candidates += waiting & (limits.cycle_steps <= _stuck_steps(limits, jams, env, robot))
-            suspects += (jams.state[env, robot] != 0) | (jams.stalled[env, robot] >= limits.progress_steps)
+            stalled = jams.stalled[env, robot]
+            candidates += waiting & (limits.cycle_steps <= (stalled if limits.drives else still))
+            suspects += (jams.state[env, robot] != 0) | (stalled >= limits.progress_steps)
         counts = steps[env] > warm_up_steps
         if candidates > 1 and steps[env] % limits.look_steps == 0:
             _find_circles(floor, fleet, pose, half_width, limits, scratch, jams, counts, env)
