@@ -20,8 +20,9 @@ from bridge.jit import index, kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet, Pose
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.sensors.buckets import Buckets, place_in_runs, runs_near
+from bridge.warehouse.sensors.nearest import NOBODY, Nearest
 
-__all__ = ["Beams", "LidarPlace", "Near", "Walls", "make_beams", "make_walls", "merge_blocked", "observe_lidar"]
+__all__ = ["Beams", "LidarPlace", "Walls", "make_beams", "make_walls", "merge_blocked", "observe_lidar"]
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
@@ -66,24 +67,6 @@ class Walls(NamedTuple):
     near: Int32
 
 
-class Near(NamedTuple):
-    """Scratch: robots in the buckets around one, N at most.
-
-    Attributes:
-        dx: (N + 1,) float32, m, relative to the robot that looks.
-        dy: (N + 1,) float32, m, likewise.
-        radius: (N + 1,) float32, m.
-        seen: (N + 1,) uint8, 1 for those in range.
-        which: (N + 1,) int32, places of those in range in the other arrays.
-    """
-
-    dx: Float32
-    dy: Float32
-    radius: Float32
-    seen: NDArray[np.uint8]
-    which: Int32
-
-
 class Beams(NamedTuple):
     """Beams of one robot, padded to whole vectors of the machine; P beams with the padding.
 
@@ -92,19 +75,16 @@ class Beams(NamedTuple):
         sin: (P,) float32.
         rays: (4, P) float32, scratch: direction in the floor frame, and its inverse.
         hits: (2, P) float32, scratch: distance of the nearest hit in m, before and after a box.
-        near: Scratch.
     """
 
     cos: Float32
     sin: Float32
     rays: Float32
     hits: Float32
-    near: Near
 
 
-def make_beams(number: int, num_robots: int) -> Beams:
+def make_beams(number: int) -> Beams:
     """Evenly spread beams; those of the padding repeat the first ones and are never shown."""
-    robots = np.zeros(num_robots + 1, np.float32)
     padded = -(-number // _VECTOR) * _VECTOR
     angles = 2.0 * np.pi * np.arange(padded) / number
     return Beams(
@@ -112,7 +92,6 @@ def make_beams(number: int, num_robots: int) -> Beams:
         np.sin(angles).astype(np.float32),
         np.zeros((4, padded), np.float32),
         np.zeros((2, padded), np.float32),
-        Near(robots, robots.copy(), robots.copy(), robots.astype(np.uint8), robots.astype(np.int32)),
     )
 
 
@@ -169,6 +148,7 @@ def observe_lidar(
     radius: Float64,
     walls: Walls,
     buckets: Buckets,
+    nearest: Nearest,
     beams: Beams,
     lidar: LidarPlace,
     first: int,
@@ -183,6 +163,7 @@ def observe_lidar(
         radius: (N,) float64, footprints in m.
         walls: Racks and walls.
         buckets: Robots by place; the edge is at least the range plus the largest radius.
+        nearest: Found by ``find_nearest`` within the range plus the largest radius.
         beams: Of :func:`make_beams`.
         lidar: Where and what.
         first: Slot of the role's first robot on the robot axis.
@@ -201,7 +182,7 @@ def observe_lidar(
         for slot in range(observations.shape[1]):
             robot = index(first + slot)
             if fleet.alive[env, robot]:
-                _scan_robots(buckets, pose, radius, env, robot, lidar, beams, observations[env, slot])
+                _scan_robots(buckets, nearest, pose, radius, env, robot, lidar, beams, observations[env, slot])
 
 
 @kernel_part
@@ -267,6 +248,7 @@ def _cut_by_box(box: Float64, x: float, y: float, rays: Float32, before: Float32
 @kernel_part
 def _scan_robots(
     buckets: Buckets,
+    nearest: Nearest,
     pose: Pose,
     radius: Float64,
     env: int,
@@ -275,37 +257,38 @@ def _scan_robots(
     beams: Beams,
     row: Float32,
 ) -> None:
-    """Robots in range of one: found, and those beams of its observation cut that can meet them."""
-    x, y = np.float32(pose.x[env, robot]), np.float32(pose.y[env, robot])
-    cos, sin = pose.cos[env, robot], pose.sin[env, robot]
+    """Cut those beams of a robot's observation that meet other robots."""
+    keys = nearest.keys[env, robot]
+    if keys[len(keys) - 1] == NOBODY:
+        # All that are in range are listed.
+        place = 0
+        while keys[place] != NOBODY:
+            _cut_by_robot(pose, radius, env, robot, index(keys[place] & nearest.slot_bits), lidar, beams, row)
+            place += 1
+        return
     runs = runs_near(buckets, env, pose.x[env, robot], pose.y[env, robot])
-    near = beams.near
     for candidate in range(runs.number):
-        place = place_in_runs(runs, candidate)
-        other = buckets.robot[env, place]
-        dx, dy = buckets.x[env, place] - x, buckets.y[env, place] - y
-        size = np.float32(radius[index(other)])
-        reach = np.float32(lidar.range_m) + size
-        near.dx[candidate] = dx
-        near.dy[candidate] = dy
-        near.radius[candidate] = size
-        near.seen[candidate] = (other != robot) & (dx * dx + dy * dy < reach * reach)
-    # Noted in any case, and kept by counting on: whether a robot is in range is a coin toss.
-    found = np.uint64(0)
-    for candidate in range(runs.number):
-        near.which[found] = candidate
-        found += np.uint64(near.seen[candidate])
-    for circle in range(found):
-        # In the body frame, where the beams' directions do not change.
-        seen = index(near.which[circle])
-        dx, dy, size = near.dx[seen], near.dy[seen], near.radius[seen]
-        ahead, aside = cos * dx + sin * dy, cos * dy - sin * dx
-        begin, end = _beams_towards(ahead, aside, size, lidar.beams)
-        # Most are met by no more than two; one beam too many costs less than a branch.
-        _cut_by_circle(ahead, aside, size, begin, beams, lidar, row)
-        _cut_by_circle(ahead, aside, size, begin + 1, beams, lidar, row)
-        for beam in range(begin + 2, end + 1):
-            _cut_by_circle(ahead, aside, size, beam, beams, lidar, row)
+        other = index(buckets.robot[env, place_in_runs(runs, candidate)])
+        dx, dy = pose.x[env, other] - pose.x[env, robot], pose.y[env, other] - pose.y[env, robot]
+        if other != robot and dx * dx + dy * dy < nearest.reach:
+            _cut_by_robot(pose, radius, env, robot, other, lidar, beams, row)
+
+
+@kernel_part
+def _cut_by_robot(
+    pose: Pose, radius: Float64, env: int, robot: int, other: int, lidar: LidarPlace, beams: Beams, row: Float32
+) -> None:
+    """Cut the beams that meet one other robot, which is seen in the body frame: there the beams do not change."""
+    dx = np.float32(pose.x[env, other]) - np.float32(pose.x[env, robot])
+    dy = np.float32(pose.y[env, other]) - np.float32(pose.y[env, robot])
+    cos, sin, size = pose.cos[env, robot], pose.sin[env, robot], np.float32(radius[other])
+    ahead, aside = cos * dx + sin * dy, cos * dy - sin * dx
+    begin, end = _beams_towards(ahead, aside, size, lidar.beams)
+    # Most are met by no more than two; one beam too many costs less than a branch.
+    _cut_by_circle(ahead, aside, size, begin, beams, lidar, row)
+    _cut_by_circle(ahead, aside, size, begin + 1, beams, lidar, row)
+    for beam in range(begin + 2, end + 1):
+        _cut_by_circle(ahead, aside, size, beam, beams, lidar, row)
 
 
 @kernel_part

@@ -94,10 +94,13 @@ class Sensing:
         if self._rectangles is not None:
             self._radius_m = points_for_rectangles(traits.radius_m, self._rectangles)
         ranges = [self._neighbours.range_m] if self._neighbours else []
+        fleet_size = (len(fleet.cell), config.num_robots)
         if self._lidar:
             ranges.append(self._lidar[0].range_m + float(traits.radius_m.max()))
+            # As many as a robot seldom has in range; where it has more, it looks at all of them.
+            self._in_range = make_nearest(*fleet_size, 4, ranges[-1])
         if self._neighbours:
-            block, fleet_size = self._neighbours, (len(fleet.cell), config.num_robots)
+            block = self._neighbours
             self._cards = make_cards(*fleet_size)
             self._nearest = make_nearest(*fleet_size, block.num_robots, block.range_m)
         self._looks_for_robots = bool(ranges)
@@ -145,6 +148,8 @@ class Sensing:
         if self._neighbours is not None:
             yield write_cards, (self._fleet, self._pose, self._neighbours, self._turning, envs, self._cards)
             yield find_nearest, (self._pose, self._buckets, envs, self._nearest)
+        if self._lidar is not None:
+            yield find_nearest, (self._pose, self._buckets, envs, self._in_range)
 
     def _blocks(self, first: int, envs: Bool, observations: Float32) -> Iterator[tuple[Callable[..., None], Any]]:
         """The kernels of the blocks of one role, and their arguments."""
@@ -159,7 +164,7 @@ class Sensing:
         if self._lidar is not None:
             lidar, walls, beams = self._lidar
             radius, buckets, where = self._radius_m, self._buckets, (beams, lidar, first, envs, observations)
-            yield observe_lidar, (fleet, pose, radius, walls, buckets, *where)
+            yield observe_lidar, (fleet, pose, radius, walls, buckets, self._in_range, *where)
             if self._rectangles is not None:
                 yield cut_scans_by_rectangles, (fleet.alive, pose, self._rectangles, buckets, *where)
 
@@ -193,7 +198,7 @@ class Sensing:
         if block is None:
             return None
         place = LidarPlace(self._at["lidar"], block.beams, float(block.range_m))
-        return place, make_walls(self._layout, block.range_m), make_beams(block.beams, len(self._traits.radius_m))
+        return place, make_walls(self._layout, block.range_m), make_beams(block.beams)
 
 
 def _largest_turn_rate(config: WarehouseConfig) -> float:

@@ -9,6 +9,7 @@ import pytest
 
 from bridge.warehouse.sensors.buckets import make_buckets, sort_robots
 from bridge.warehouse.sensors.lidar import LidarPlace, make_beams, make_walls, merge_blocked, observe_lidar
+from bridge.warehouse.sensors.nearest import find_nearest, make_nearest
 
 HALL = """
 ......#....
@@ -94,6 +95,8 @@ def _observe(scene: Any, num_beams: int, range_m: float, radius: float) -> np.nd
     )
     everywhere = np.ones(num_envs, bool)
     sort_robots(scene.pose, scene.fleet.alive, everywhere, buckets)
+    nearest = make_nearest(num_envs, num_robots, 4, range_m + radius)
+    find_nearest(scene.pose, buckets, everywhere, nearest)
     observations = np.full((num_envs, num_robots, num_beams + 2), -7.0, np.float32)
     observe_lidar(
         scene.fleet,
@@ -101,7 +104,8 @@ def _observe(scene: Any, num_beams: int, range_m: float, radius: float) -> np.nd
         np.full(num_robots, radius),
         make_walls(scene.layout, range_m),
         buckets,
-        make_beams(num_beams, num_robots),
+        nearest,
+        make_beams(num_beams),
         LidarPlace(1, num_beams, range_m),
         0,
         everywhere,

@@ -13,6 +13,7 @@ from bridge.warehouse.fleet import half_sides
 from bridge.warehouse.sensors.buckets import make_buckets, sort_robots
 from bridge.warehouse.sensors.lidar import LidarPlace, make_beams, make_walls, observe_lidar
 from bridge.warehouse.sensors.lidar_rectangles import make_rectangles
+from bridge.warehouse.sensors.nearest import find_nearest, make_nearest
 from bridge.warehouse.simulator import WarehouseSimulator
 
 HALL = """
@@ -204,6 +205,8 @@ def test_lidar_of_discs_alone_is_that_of_its_kernel_bit_for_bit(make_warehouse: 
     buckets = make_buckets(3, 14, 6.3, layout.width * 1.2, layout.height * 1.2)
     everywhere, radius = np.ones(3, bool), np.full(14, 0.3)
     sort_robots(simulator._pose, alive, everywhere, buckets)
+    nearest = make_nearest(3, 14, 4, 6.3)
+    find_nearest(simulator._pose, buckets, everywhere, nearest)
     expected = np.zeros((3, 14, 36), np.float32)
     observe_lidar(
         simulator._fleet,
@@ -211,7 +214,8 @@ def test_lidar_of_discs_alone_is_that_of_its_kernel_bit_for_bit(make_warehouse: 
         radius,
         make_walls(layout, 6.0),
         buckets,
-        make_beams(36, 14),
+        nearest,
+        make_beams(36),
         LidarPlace(0, 36, 6.0),
         0,
         everywhere,
