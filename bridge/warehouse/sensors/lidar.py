@@ -4,9 +4,8 @@ Exact for the simulated geometry: blocked cells are merged into few
 rectangles, and for every cell there is a list of those in range, so a beam is
 cut by some seven boxes instead of being marched through cells; the outer
 walls are the exit distance of the floor's rectangle, robots are circles (others:
-``lidar_rectangles``). All
-beams of a robot are cut by one box at a time, and by each circle those few that
-can meet it.
+``lidar_rectangles``). All beams of a robot are cut by one box at a time, and by
+each circle those few that can meet it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.fleet import Pose
-from bridge.warehouse.sensors.buckets import Buckets
+from bridge.warehouse.sensors.buckets import Buckets, place_in_runs, runs_near
 from bridge.warehouse.sensors.lidar import Beams, LidarPlace
 
 __all__ = ["Found", "Rectangles", "cut_scans_by_rectangles", "make_rectangles", "points_for_rectangles"]
@@ -150,23 +150,19 @@ def _find_rectangles(
 ) -> int:
     """Write the rectangles in range of a robot, other than its own; returns their number."""
     x, y = pose.x[env, robot], pose.y[env, robot]
-    line, column = int(y * buckets.per_m), int(x * buckets.per_m)
-    left, right = max(column - 1, 0), min(column + 1, buckets.columns - 1)
+    runs = runs_near(buckets, env, x, y)
     number = np.uint32(0)
-    for near in range(max(line - 1, 0), min(line + 2, buckets.rows)):
-        begin = buckets.start[env, near * buckets.columns + left]
-        end = buckets.start[env, near * buckets.columns + right + 1]
-        # Indices that cannot be negative need no check for counting from the end.
-        for place in range(np.uint32(begin), np.uint32(end)):
-            other = buckets.robot[env, place]
-            dx, dy = buckets.x[env, place] - np.float32(x), buckets.y[env, place] - np.float32(y)
-            reach = np.float32(range_m) + rectangles.radius[other]
-            # Written in any case, and kept by counting on: whether a robot is in range is a coin toss.
-            found.dx[number] = dx
-            found.dy[number] = dy
-            found.robot[number] = other
-            is_rectangle = rectangles.half_length[other] > np.float32(0.0)
-            number += np.uint32(is_rectangle & (other != robot) & (dx * dx + dy * dy < reach * reach))
+    for candidate in range(runs.number):
+        place = place_in_runs(runs, candidate)
+        other = buckets.robot[env, place]
+        dx, dy = buckets.x[env, place] - np.float32(x), buckets.y[env, place] - np.float32(y)
+        reach = np.float32(range_m) + rectangles.radius[other]
+        # Written in any case, and kept by counting on: whether a robot is in range is a coin toss.
+        found.dx[number] = dx
+        found.dy[number] = dy
+        found.robot[number] = other
+        is_rectangle = rectangles.half_length[other] > np.float32(0.0)
+        number += np.uint32(is_rectangle & (other != robot) & (dx * dx + dy * dy < reach * reach))
     return int(number)
 
 
