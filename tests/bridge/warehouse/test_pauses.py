@@ -60,9 +60,13 @@ def test_note_pauses_tells_why_a_robot_stood(
     assert outcome.pause[0, 0] == pause
 
 
-def _figures(make_warehouse: Any, policy: Any, count: int = 1, **section: Any) -> dict[str, float]:
+def _figures(
+    make_warehouse: Any, policy: Any, count: int = 1, limit_mps: float | None = None, **section: Any
+) -> dict[str, float]:
     section.setdefault("tasks", TaskConfig(service=ServiceConfig(pick_s=3.0, drop_s=2.0)))
     config, layout = make_warehouse(HALL, count, episode_steps=300, **section)
+    if limit_mps is not None:
+        layout = replace(layout, speed_limit_mps=np.full(layout.blocked.size, limit_mps, np.float32))
     simulator = WarehouseSimulator(config, layout, 1)
     simulator.reset(seed=2)
     driver = policy(simulator)
@@ -81,16 +85,8 @@ def test_a_lone_robot_that_turns_and_is_served_never_waits(make_warehouse: Any) 
 
 def test_a_lone_robot_in_a_slow_zone_never_waits(make_warehouse: Any) -> None:
     # A zone of half the speed on the whole floor: every other step is spent in a cell.
-    config, layout = make_warehouse(HALL, 1, tasks=TaskConfig(service=ServiceConfig()), episode_steps=300)
-    limits = np.full(layout.blocked.size, 0.5, np.float32)
-    simulator = WarehouseSimulator(config, replace(layout, speed_limit_mps=limits), 1)
-    simulator.reset(seed=2)
-    policy = PibtPolicy(simulator)
-    for _ in range(300):
-        policy.act(simulator.arrays)
-        simulator.step()
-    figures = dict(zip(simulator.spec.metric_names, simulator.arrays.metrics[0].tolist(), strict=True))
-    assert figures["deliveries"] > 3
+    tasks = TaskConfig(service=ServiceConfig())
+    figures = _figures(make_warehouse, PibtPolicy, limit_mps=0.5, tasks=tasks)
     assert figures["waiting_share"] == figures["stops"] == figures["traffic_wait_s"] == figures["halted_s"] == 0.0
 
 
