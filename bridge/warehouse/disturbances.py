@@ -50,7 +50,7 @@ class AbsentRobots(Feature):
 
 
 class LateActions(Feature):
-    """Each robot's actions are carried out some steps late; before the first one it stands.
+    """Each robot's actions are carried out some steps late; before the first one of its life it stands.
 
     Args:
         parts: The simulator's arrays.
@@ -64,10 +64,11 @@ class LateActions(Feature):
         self._max_steps = max_steps
         self._moves = np.zeros((max_steps + 1, *shape), np.int32)
         self._commands = np.zeros((max_steps + 1, *parts.commands.shape), np.float32)
+        late = (self._delay, parts.steps, parts.outcome.leaving)
         if isinstance(parts.config.drive, DifferentialDriveConfig):
-            self._swap = bind(_swap_commands, parts.commands, self._commands, self._delay, parts.steps)
+            self._swap = bind(_swap_commands, parts.commands, self._commands, *late)
         else:
-            self._swap = bind(_swap_moves, parts.moves, self._moves, self._delay, parts.steps)
+            self._swap = bind(_swap_moves, parts.moves, self._moves, *late)
 
     @property
     def delay(self) -> Int32:
@@ -89,22 +90,29 @@ class LateActions(Feature):
 
 
 @lean_kernel
-def _swap_moves(moves: Int32, told: Int32, delay: Int32, steps: Int32) -> None:
-    """Keep (E, N) moves in the ring (D + 1, E, N) and write those of ``delay`` steps ago."""
+def _swap_moves(moves: Int32, told: Int32, delay: Int32, steps: Int32, left: Bool) -> None:
+    """Keep (E, N) moves in the ring (D + 1, E, N) and write those of ``delay`` steps ago.
+
+    What robots were told that left the floor in the step before, ``left``, is told to nobody else in their slots.
+    """
     size = told.shape[0]
     for env in range(moves.shape[0]):
         for robot in range(moves.shape[1]):
+            if left[env, robot]:
+                told[:, env, robot] = 0
             told[steps[env] % size, env, robot] = moves[env, robot]
             late = steps[env] - delay[env, robot]
             moves[env, robot] = told[late % size, env, robot] if late >= 0 else 0
 
 
 @lean_kernel
-def _swap_commands(commands: Float32, told: Float32, delay: Int32, steps: Int32) -> None:
+def _swap_commands(commands: Float32, told: Float32, delay: Int32, steps: Int32, left: Bool) -> None:
     """The same for (E, N, 2) commands."""
     size = told.shape[0]
     for env in range(commands.shape[0]):
         for robot in range(commands.shape[1]):
+            if left[env, robot]:
+                told[:, env, robot] = 0.0
             late = steps[env] - delay[env, robot]
             for index in range(commands.shape[2]):
                 told[steps[env] % size, env, robot, index] = commands[env, robot, index]
@@ -180,12 +188,13 @@ class ExecutionDelays(Feature):
         ratios = (float(config.mean_ratio), float(config.std_ratio)) if config.duration == "gaussian" else (0.0, -1.0)
         bounds = (float(self._chance), config.min_steps, config.max_steps, *ratios)
         keys = (parts.keys[Purpose.EXECUTION_DELAY], parts.keys[Purpose.EXECUTION_DURATION])
-        return parts.fleet, self._left, *bounds, *keys, parts.steps, envs
+        return parts.fleet, parts.outcome.leaving, self._left, *bounds, *keys, parts.steps, envs
 
 
 @lean_kernel
 def hold_delayed_robots(
     fleet: Fleet,
+    leaving: Bool,
     left: Int32,
     chance: float,
     min_steps: int,
@@ -201,6 +210,7 @@ def hold_delayed_robots(
 
     Args:
         fleet: ``held`` is written.
+        leaving: (E, N) bool, left the floor in the step; whoever is in the slot by now is not delayed.
         left: (E, N) int32, steps that each robot still stands; advanced.
         chance: That a robot which is not delayed becomes so.
         min_steps: Shortest delay.
@@ -217,7 +227,7 @@ def hold_delayed_robots(
         if not envs[env]:
             continue
         for robot in range(num_robots):
-            if not fleet.alive[env, robot]:
+            if not fleet.alive[env, robot] or leaving[env, robot]:
                 left[env, robot] = 0
             elif left[env, robot] > 0:
                 left[env, robot] -= 1

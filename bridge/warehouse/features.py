@@ -69,7 +69,10 @@ def feature_metrics(config: WarehouseConfig) -> tuple[MetricSpec, ...]:
 def make_features(parts: Parts) -> tuple[Feature, ...]:
     """The features that a scenario uses, in the order in which they act."""
     features: list[Feature] = []
-    tasks = parts.config.tasks
+    tasks, random = parts.config.tasks, parts.config.randomisation
+    if random is not None and random.min_fleet_share < 1.0:
+        # First: nothing is kept for robots that are not there.
+        features.append(AbsentRobots(parts, random.min_fleet_share))
     service = None if tasks.service is None else Service(parts, tasks.service)
     if parts.config.has_pickers:
         # Before the stations: they are told who may be served.
@@ -109,8 +112,6 @@ def _disturbances(parts: Parts) -> Iterator[Feature]:
     random, drive = parts.config.randomisation, parts.config.drive
     if random is None:
         return
-    if random.min_fleet_share < 1.0:
-        yield AbsentRobots(parts, random.min_fleet_share)
     if random.max_action_delay_steps > 0:
         yield LateActions(parts, random.max_action_delay_steps)
     if isinstance(drive, DifferentialDriveConfig) and min(random.min_speed_factor, random.min_traction_factor) < 1.0:

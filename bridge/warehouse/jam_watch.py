@@ -19,6 +19,7 @@ from bridge.warehouse.jams import (
     Jams,
     clear_jams,
     find_jams,
+    forget_lives,
     make_jam_limits,
     make_jam_scratch,
     make_jams,
@@ -76,6 +77,9 @@ class JamWatch:
         warm_up_steps = make_clock(config.metrics.warm_up_s, config.episode_steps, parts.step_s).warm_up_steps
         self._warm_up_steps = warm_up_steps
         state = (parts.floor, parts.fleet, parts.pose, parts.outcome, half_width)
+        # Only where robots can leave.
+        leave = config.contact.rule == "despawn"
+        self._forget = [bind(forget_lives, parts.outcome.leaving, jams)] if leave else []
         self._find = bind(find_jams, *state, limits, scratch, parts.steps, warm_up_steps, jams)
 
     @property
@@ -88,7 +92,7 @@ class JamWatch:
         """Find them after motion, service and dispatch; the steps of the episode already count this one."""
         if self._jams is None:
             return []
-        return [self._find, self._relocate] if self._relocates else [self._find]
+        return [*self._forget, self._find, *([self._relocate] if self._relocates else [])]
 
     def _relocate(self) -> None:
         jams = self._jams

@@ -46,6 +46,7 @@ __all__ = [
     "Jams",
     "clear_jams",
     "find_jams",
+    "forget_lives",
     "make_jam_limits",
     "make_jam_scratch",
     "make_jams",
@@ -147,6 +148,17 @@ def clear_jams(jams: Jams, envs: Bool) -> None:
     for values in jams:
         values[envs] = 0
     jams.goal[envs] = -1
+
+
+@lean_kernel
+def forget_lives(leaving: Bool, jams: Jams) -> None:
+    """Forget about the robots that left in the step, (E, N) bool: those in their slots by now have just come."""
+    for env in range(leaving.shape[0]):
+        for robot in range(leaving.shape[1]):
+            if leaving[env, robot]:
+                # Counted up by ``find_jams``.
+                jams.still[env, robot] = -1
+                jams.goal[env, robot] = -1
 
 
 @lean_kernel

@@ -6,7 +6,8 @@ reaches a receiver in step s + latency, if then, after the motion, the two are
 within range of each other and, where that is asked for, no rack or wall stands
 between them. It may be lost there, by chance of its own or in a burst that the
 receiver is in. A receiver holds the newest message of every robot until it is
-too old, and sees those of the nearest robots in range.
+too old, and sees those of the nearest robots in range. With a robot that leaves the floor goes what
+it said, also what is still under way, and what it heard: a new robot in its slot is another one.
 
 All chances are drawn by number of the message, sender and receiver from a
 stream of their own, so they do not depend on what else is drawn.
@@ -196,7 +197,7 @@ def exchange(
         floor: The floor plan.
         fleet: Who is on the floor.
         pose: Where they are.
-        outcome: ``served`` tells who has just handed something over.
+        outcome: ``served`` tells who has just handed something over, ``leaving`` who has left.
         buckets: Sorted for these places, with an edge of at least the range.
         channel: What happens to messages.
         keys: Streams of chance.
@@ -212,12 +213,17 @@ def exchange(
             for robot in range(num_robots):
                 inbox.sums[env, _SENT] += inbox.spoke[env, step % inbox.spoke.shape[1], robot]
         for robot in range(num_robots):
+            if outcome.leaving[env, robot]:
+                inbox.newest[env, robot] = -1
+                for ring_step in range(inbox.spoke.shape[1]):
+                    inbox.spoke[env, ring_step, robot] = False
+                for other in range(num_robots):
+                    inbox.newest[env, other, robot] = -1
+        for robot in range(num_robots):
             _move_burst(channel, keys, inbox, env, robot, step)
             inbox.nearest[env, robot] = -1
             if fleet.alive[env, robot]:
                 _listen(floor, pose, buckets, channel, keys, inbox, env, robot, step, counts)
-            else:
-                inbox.newest[env, robot] = -1
             if outcome.lived[env, robot] and outcome.served[env, robot] > 0 and counts:
                 then = inbox.offered_then[env, ring, robot], inbox.arrived_then[env, ring, robot]
                 inbox.sums[env, _HANDOVER_OFFERED] += inbox.offered[env, robot] - then[0]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import bind, lean_kernel
 from bridge.specs import MetricSpec
-from bridge.warehouse.feature import OFF_RESTING, Feature, Parts
+from bridge.warehouse.feature import HELD_SERVED, OFF_RESTING, Feature, Parts
 from bridge.warehouse.fleet import Fleet, TaskPool
 from bridge.warehouse.work.tasks import give_back_task
 
@@ -71,7 +71,9 @@ def time_out_tasks(fleet: Fleet, pool: TaskPool, timeout_steps: int, count: NDAr
             fleet.off_duty[env, robot] &= ~OFF_RESTING
             if not fleet.alive[env, robot] or fleet.pickup[env, robot] < 0:
                 continue
-            begun = fleet.loaded[env, robot] or fleet.errand[env, robot] > 0 or fleet.held[env, robot] != 0
+            # Held for any other reason (a slow cell, a delay, a stop), it is late all the same.
+            served = fleet.held[env, robot] & HELD_SERVED != 0
+            begun = fleet.loaded[env, robot] or fleet.errand[env, robot] > 0 or served
             if not begun and fleet.age[env, robot] >= timeout_steps:
                 give_back_task(fleet, pool, env, robot)
                 fleet.off_duty[env, robot] |= OFF_RESTING

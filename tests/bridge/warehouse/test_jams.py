@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bridge.warehouse.config import DifferentialDriveConfig, ServiceConfig, TaskConfig
+from bridge.warehouse.config import ContactConfig, DifferentialDriveConfig, ServiceConfig, TaskConfig
 from bridge.warehouse.config_monitoring import DeadlockConfig, MetricsConfig
 from bridge.warehouse.jams import DEADLOCKED, LIVELOCKED
 from bridge.warehouse.simulator import WarehouseSimulator
@@ -237,3 +237,25 @@ def test_warm_up_is_not_counted(make_warehouse: Any) -> None:
     # The last four steps of two robots.
     assert metrics["deadlock_time_s"] == 8.0
     assert metrics["blocked_moves"] == 8.0
+
+
+@pytest.mark.parametrize("respawn_after_s", [0.0, 2.0])
+def test_standing_and_progress_are_counted_from_the_beginning_of_a_life(
+    make_warehouse: Any, respawn_after_s: float
+) -> None:
+    contact = ContactConfig(rule="despawn", respawn_after_s=respawn_after_s)
+    simulator = _simulator(make_warehouse, 6, contact=contact, episode_steps=10_000)
+    jams, rng = simulator.jams, np.random.default_rng(0)
+    assert jams is not None
+    born, lives = np.zeros(6, int), 0
+    for step in range(200):
+        was_alive = simulator.alive[0].copy()
+        # Most of them stand.
+        _step(simulator, *(rng.integers(1, 5, 6) * (rng.random(6) < 0.1)).tolist())
+        came = simulator.alive[0] & (~was_alive | simulator.outcome.leaving[0])
+        born[came], lives = step + 1, lives + int(came.sum())
+        present = simulator.alive[0]
+        # The step in which it came may count.
+        assert (jams.still[0] <= step + 2 - born)[present].all()
+        assert (jams.stalled[0] <= step + 2 - born)[present].all()
+    assert lives > 10

@@ -10,6 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from bridge.warehouse.config import (
+    BatteryConfig,
+    ChargingConfig,
+    ContactConfig,
     DifferentialDriveConfig,
     LidarBlock,
     NeighboursBlock,
@@ -172,6 +175,62 @@ def test_late_actions_are_carried_out_after_the_delay(make_warehouse: Any) -> No
         simulator.step()
         due = [told[step - late, robot] if step >= late else STAY for robot, late in enumerate(delay)]
         assert simulator._parts.moves[0].tolist() == due
+
+
+@pytest.mark.parametrize("drive", ["grid", "differential"])
+@pytest.mark.parametrize("respawn_after_s", [0.0, 2.0])
+def test_new_robot_carries_out_no_action_of_the_one_that_left(
+    make_warehouse: Any, respawn_after_s: float, drive: str
+) -> None:
+    section: dict[str, Any] = {"contact": ContactConfig(rule="despawn", respawn_after_s=respawn_after_s)}
+    if drive == "differential":
+        section["drive"] = DifferentialDriveConfig(decision_steps=10)
+    simulator = _make(make_warehouse, random={"max_action_delay_steps": 5}, **section)
+    delay, parts = _feature(simulator, LateActions).delay, simulator._parts
+    born, checked = np.zeros_like(delay), 0
+    for step in range(80):
+        was_alive = simulator.alive.copy()
+        _act(simulator, step)
+        simulator.step()
+        waits = was_alive & (step - born < delay)
+        told = parts.moves != STAY if drive == "grid" else parts.commands.any(axis=-1)
+        assert not told[waits].any()
+        checked += int((waits & (born > 0)).sum())
+        came = simulator.alive & (~was_alive | simulator.outcome.leaving)
+        born[came] = step + 1
+    assert checked > 10
+
+
+def test_new_robot_does_not_serve_the_delay_of_the_one_that_left(make_warehouse: Any) -> None:
+    delays = ExecutionDelayConfig(probability=0.0)
+    contact = ContactConfig(rule="despawn", respawn_after_s=0.0)
+    simulator = _make(make_warehouse, num_envs=1, random={"execution_delays": delays}, contact=contact)
+    feature = _feature(simulator, ExecutionDelays)
+    left = 0
+    for step in range(60):
+        feature.left[:], simulator._fleet.held[:] = 9, 0
+        _act(simulator, step)
+        simulator.step()
+        leaving = simulator.outcome.leaving
+        np.testing.assert_array_equal(feature.left, np.where(leaving, 0, 8))
+        left += int(leaving.sum())
+    assert left > 3
+
+
+def test_nothing_is_kept_for_robots_that_are_absent(make_warehouse: Any) -> None:
+    battery = BatteryConfig(initial_min=0.1, initial_max=0.1, charging=ChargingConfig())
+    fleet = (RoleConfig(role="carrier", count=4, battery=battery),)
+    config, layout = make_warehouse(
+        "C.P..S\n.##.#.\nC.P..E", fleet=fleet, randomisation=RandomisationConfig(min_fleet_share=0.1)
+    )
+    simulator = WarehouseSimulator(config, layout, 20)
+    simulator.reset(seed=0)
+    for _ in range(3):
+        present = simulator.alive.sum(axis=1)
+        assert set(present.tolist()) == {1, 2, 3, 4}
+        # Two chargers, and a parking place for whoever finds none free.
+        np.testing.assert_array_equal(simulator._pool.claimed.sum(axis=1), present)
+        simulator.step()
 
 
 @pytest.mark.parametrize("duration", ["uniform", "gaussian"])

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from bridge.warehouse.config import ServiceConfig, TaskConfig
+from bridge.warehouse.feature import HELD_DELAYED, HELD_SLOW, HELD_STOPPED
 from bridge.warehouse.simulator import WarehouseSimulator
 
 
@@ -51,3 +53,16 @@ def test_timeout_leaves_tasks_alone_that_have_been_begun(make_warehouse: Any) ->
         assert fleet.number[0, 0] == number
         assert simulator.has_task[0, 0]
     assert fleet.errand[0, 0] == 1
+
+
+@pytest.mark.parametrize("held", [HELD_DELAYED, HELD_STOPPED, HELD_SLOW])
+def test_timeout_comes_also_to_a_robot_that_cannot_drive(make_warehouse: Any, held: int) -> None:
+    simulator = _make(make_warehouse, 1, timeout_s=3.0)
+    fleet = simulator._fleet
+    fleet.held[0, 0] = held
+    ages = []
+    for _ in range(5):
+        ages.append(int(fleet.age[0, 0]))
+        _stand(simulator)
+    # Given back in the third step; the next one begins after a step without.
+    assert ages == [0, 1, 2, 0, 0]
