@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import lean_kernel, number_of
 from bridge.specs import MetricSpec
+from bridge.warehouse.feature import OFF_PICKING
 from bridge.warehouse.fleet import Fleet, Outcome, TaskPool
 from bridge.warehouse.pauses import DRIVES
 
@@ -46,7 +47,7 @@ METRICS: Final = (
     MetricSpec("blocked_moves", "steps of robots whose motion was refused because of a rack, a wall or a robot", False),
     MetricSpec("despawns", "robots that left the floor because they would have touched something", False),
     MetricSpec("distance_m", "way driven by all robots in m", None),
-    MetricSpec("empty_share", "share of that way driven without a load", False),
+    MetricSpec("empty_share", "share of the way of robots that carry that they drove without a load", False),
     MetricSpec("stops", "times that a robot with a task that was driving began to wait", False),
     MetricSpec(
         "task_time_s",
@@ -59,9 +60,9 @@ METRICS: Final = (
     MetricSpec("flow_time_max_s", "the longest of the same", False),
     MetricSpec("max_task_age_s", "longest time that any task, delivered or not, has been in the system in s", False),
     MetricSpec("waiting_share", "share of the time with a task in which a robot stood although it could drive", False),
-    MetricSpec("busy_share", "share of the robots' time on the floor in which they had a task", None),
-    MetricSpec("utilisation", "share of the time of all robots, on the floor or not, in which they had a task", None),
-    MetricSpec("delivery_gini", "Gini coefficient of the deliveries per robot: 0 equal, towards 1 all by one", None),
+    MetricSpec("busy_share", "share of the time on the floor in which robots that carry had a task", None),
+    MetricSpec("utilisation", "share of the time, on the floor or not, in which robots that carry had a task", None),
+    MetricSpec("delivery_gini", "Gini coefficient of deliveries per robot that carries: 0 equal, 1 all by one", None),
 )
 
 ROBOT_METRICS: Final = (
@@ -174,7 +175,7 @@ def add_to_tally(fleet: Fleet, outcome: Outcome, clock: MetricClock, steps: Int3
             # Without branches on what most robots do: which ones move and carry a load is hard to foresee.
             lived = outcome.lived[env, robot]
             served, moved_m = outcome.served[env, robot], outcome.moved_m[env, robot] if lived else np.float32(0.0)
-            busy = lived & ((served != 0) | ((fleet.pickup[env, robot] >= 0) & (fleet.age[env, robot] > 0)))
+            busy = lived & ((served == 2) | ((fleet.pickup[env, robot] >= 0) & (fleet.age[env, robot] > 0)))
             pause = outcome.pause[env, robot]
             waits = busy & (moved_m == 0.0) & (pause == 0)
             stopped = waits & tally.moved[env, robot]
@@ -246,8 +247,13 @@ def metric_values(tally: Tally, fleet: Fleet, pool: TaskPool, steps: Int32, envs
     task_steps = sums["task_steps"] + np.where(running, fleet.age[envs], 0).sum(axis=1)
     # A contact of two robots is noted by both.
     robot_contacts = 0.5 * sums["robot_contacts"]
-    # (E',) robots that took part: a slot may be empty for a whole episode.
-    num_robots = (tally.present[envs] > 0).sum(axis=1)
+    # Pickers have no tasks and no loads: how busy robots are, and how fair work is shared out, does not concern them.
+    carries = fleet.off_duty[envs] & OFF_PICKING == 0
+    carriers_m, carriers_present = (
+        (values[envs] * carries).sum(axis=1, dtype=np.float64) for values in (tally.distance, tally.present)
+    )
+    # (E',) of them those that took part: a slot may be empty for a whole episode.
+    num_carriers = (carries & (tally.present[envs] > 0)).sum(axis=1)
     values = {
         "deliveries": sums["deliveries"],
         "deliveries_per_h": sums["deliveries"] / counted_h,
@@ -258,7 +264,7 @@ def metric_values(tally: Tally, fleet: Fleet, pool: TaskPool, steps: Int32, envs
         "blocked_moves": sums["refused"],
         "despawns": sums["despawns"],
         "distance_m": sums["distance"],
-        "empty_share": 1.0 - sums["loaded_distance"] / np.maximum(sums["distance"], 1e-9),
+        "empty_share": 1.0 - sums["loaded_distance"] / np.maximum(carriers_m, 1e-9),
         "stops": sums["stops"],
         "task_time_s": task_steps * clock.step_s / np.maximum(num_tasks, 1.0),
         "flow_time_mean_s": tally.flow_steps[envs] * clock.step_s / np.maximum(sums["deliveries"], 1.0),
@@ -266,9 +272,9 @@ def metric_values(tally: Tally, fleet: Fleet, pool: TaskPool, steps: Int32, envs
         "flow_time_max_s": tally.longest_flow[envs] * clock.step_s,
         "max_task_age_s": _oldest_steps(tally, fleet, pool, steps, envs) * clock.step_s,
         "waiting_share": sums["waiting"] / np.maximum(sums["busy"], 1.0),
-        "busy_share": sums["busy"] / np.maximum(sums["present"], 1.0),
-        "utilisation": sums["busy"] / (np.maximum(steps[envs] - clock.warm_up_steps, 1) * np.maximum(num_robots, 1)),
-        "delivery_gini": _gini(tally.deliveries[envs], num_robots),
+        "busy_share": sums["busy"] / np.maximum(carriers_present, 1.0),
+        "utilisation": sums["busy"] / (np.maximum(steps[envs] - clock.warm_up_steps, 1) * np.maximum(num_carriers, 1)),
+        "delivery_gini": _gini(tally.deliveries[envs], num_carriers),
     }
     return np.stack([values[metric.name] for metric in METRICS], axis=1)
 
