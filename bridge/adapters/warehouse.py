@@ -16,6 +16,7 @@ from bridge.warehouse.layout import Layout
 from bridge.warehouse.layout_variation import LayoutVariant, layout_variants
 from bridge.warehouse.loading import load_layout
 from bridge.warehouse.spec import warehouse_spec
+from bridge.warehouse.traps import trap_warnings
 from bridge.warehouse.validation import check_warehouse
 
 if TYPE_CHECKING:
@@ -68,8 +69,9 @@ class WarehouseWorld:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is allowed in this warehouse, but likely to stop the fleet; each sentence begins with the dotted key."""
-        return tuple(f"warehouse.{line}" for line in dead_end_warnings(self._config, self._layout))
+        """What is allowed in this warehouse, but seldom meant; each sentence begins with the dotted key."""
+        found = (*trap_warnings(self._layout), *dead_end_warnings(self._config, self._layout))
+        return tuple(f"warehouse.{line}" for line in found)
 
     def roster(
         self, num_envs: int, *, first_env: int = 0, arrays: RosterArrays | None = None

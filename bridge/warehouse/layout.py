@@ -58,6 +58,8 @@ class Layout:
             no limit. None: no limit anywhere.
         meeting: (n,) int32, for each pick-up the cell beside it where its picker stands
             (``meeting_places``). None: there are no pickers.
+        traps: (n,) int32, cells that robots are kept out of, because no station could be reached from
+            them (``traps``). None: nobody has looked, or there are no one-way cells.
     """
 
     blocked: NDArray[np.bool_]
@@ -69,6 +71,7 @@ class Layout:
     exits: NDArray[np.uint8] | None = None
     speed_limit_mps: NDArray[np.float32] | None = None
     meeting: NDArray[np.int32] | None = None
+    traps: NDArray[np.int32] | None = None
 
     @property
     def height(self) -> int:

@@ -32,6 +32,7 @@ from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.config_randomisation import LayoutVariationConfig
 from bridge.warehouse.floor import MAX_ROUTE_BYTES, goal_cells, route_table_bytes
 from bridge.warehouse.layout import ALL_EXITS, Layout
+from bridge.warehouse.traps import without_traps
 from bridge.warehouse.validation import check_warehouse
 
 __all__ = ["MAX_DRAWS", "LayoutVariant", "layout_variants", "racks_of", "vary_layout"]
@@ -225,7 +226,7 @@ def _with_blocked(layout: Layout, blocked: Bool) -> Layout:
         # Freed cells lie inside the edge: nothing wraps round. The neighbour leaves through the opposite side.
         exits[np.roll(freed, (down, right), (0, 1))] |= np.uint8(1 << (side + 2) % 4)
     exits[blocked] = 0
-    return replace(layout, blocked=blocked, exits=exits.ravel())
+    return without_traps(replace(layout, blocked=blocked, exits=exits.ravel(), traps=None))
 
 
 def _bits(seed: int, number: int, attempt: int, stream: _Stream, count: int) -> NDArray[np.uint64]:

@@ -12,6 +12,7 @@ from bridge.errors import LayoutError, ScenarioError
 from bridge.scenario import resolve_inside
 from bridge.warehouse.config import CellsConfig, WarehouseConfig
 from bridge.warehouse.layout import ALL_EXITS, EXIT_DOWN, EXIT_LEFT, EXIT_RIGHT, EXIT_UP, Layout
+from bridge.warehouse.traps import without_traps
 from bridge.warehouse.work.meeting_places import with_meeting_places
 
 __all__ = ["load_layout"]
@@ -42,7 +43,7 @@ def load_layout(config: WarehouseConfig, folder: Path) -> Layout:
 
 def _amend(layout: Layout, config: WarehouseConfig) -> Layout:
     """Close cells, direct the traffic, slow zones down, and find places for pickers, as the scenario says."""
-    layout = _slow_down(_direct(_close(layout, config), config), config)
+    layout = without_traps(_slow_down(_direct(_close(layout, config), config), config))
     return with_meeting_places(layout, "warehouse.layout") if config.has_pickers else layout
 
 

@@ -24,8 +24,9 @@ def with_meeting_places(layout: Layout, where: str) -> Layout:
         LayoutError: There is no such cell for some pick-up.
     """
     marked = layout.blocked.ravel().copy()
-    for cells in (layout.pickups, layout.deliveries, layout.parking, layout.chargers):
-        marked[cells] = True
+    for cells in (layout.pickups, layout.deliveries, layout.parking, layout.chargers, layout.traps):
+        if cells is not None:
+            marked[cells] = True
     choices = [_choices(layout, marked, int(cell)) for cell in layout.pickups]
     taken: dict[int, int] = {}
     for index, cell in enumerate(layout.pickups):
