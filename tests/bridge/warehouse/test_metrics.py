@@ -9,10 +9,12 @@ import pytest
 
 from bridge.planners.pibt import PibtPolicy
 from bridge.policy import RandomPolicy
-from bridge.warehouse.config import ContactConfig, TaskConfig
+from bridge.warehouse.config import ContactConfig, RoleConfig, TaskConfig
 from bridge.warehouse.config_monitoring import MetricsConfig
 from bridge.warehouse.metrics import ROBOT_METRICS, make_clock, make_tally, metric_values
 from bridge.warehouse.simulator import WarehouseSimulator
+from bridge.warehouse.work.meeting_places import with_meeting_places
+from bridge.warehouse.work.tasks import DELIVERED
 
 FLOOR = """
 S..P....E
@@ -20,6 +22,17 @@ S..P....E
 .##..##..
 ....P...S
 E..P.....
+"""
+
+
+HALL = """
+P.P.P.P.P
+.........
+E.......S
+..##.##..
+E.......S
+..##.##..
+E..S.S..S
 """
 
 
@@ -153,3 +166,31 @@ def test_robot_metrics_are_those_of_the_episode_that_ended(make_warehouse: Any) 
     assert (figures[..., names.index("present_s")] == 120).all()
     figures[:] = -1
     assert (simulator.robot_metrics >= 0).all()
+
+
+def test_pickers_are_left_out_of_how_busy_and_how_fair_carriers_are(make_warehouse: Any) -> None:
+    fleet = (RoleConfig(role="carrier", count=4), RoleConfig(role="picker", count=2, job="pick"))
+    config, layout = make_warehouse(HALL, fleet=fleet, tasks=TaskConfig(open=6), episode_steps=200)
+    simulator = WarehouseSimulator(config, with_meeting_places(layout, "test"), 1)
+    policy = PibtPolicy(simulator)
+    simulator.reset(seed=4)
+    empty_m = total_m = 0.0
+    deliveries = np.zeros(4)
+    for _ in range(200):
+        loaded, places = simulator.loaded[0, :4].copy(), simulator.positions_m[0, :4].copy()
+        policy.act(simulator.arrays)
+        simulator.step()
+        deliveries += simulator.outcome.served[0, :4] == DELIVERED
+        if not simulator.arrays.episode_over[0]:
+            way_m = np.abs(simulator.positions_m[0, :4] - places).sum(axis=1)
+            total_m += way_m.sum()
+            empty_m += way_m[~loaded].sum()
+    figures = dict(zip(simulator.spec.metric_names, simulator.arrays.metrics[0], strict=True))
+    # A backlog: no carrier is ever without a task, whatever the pickers do.
+    assert figures["busy_share"] == figures["utilisation"] == 1.0
+    # But for the way of the last step.
+    assert figures["empty_share"] == pytest.approx(empty_m / total_m, abs=0.01)
+    gini = np.abs(deliveries[:, None] - deliveries).sum() / (2 * 4 * deliveries.sum())
+    assert figures["delivery_gini"] == pytest.approx(gini)
+    busy_s = simulator.robot_metrics[0, :, simulator.robot_metric_names.index("busy_s")]
+    assert busy_s.tolist() == [200.0] * 4 + [0.0] * 2

@@ -489,29 +489,3 @@ def test_the_shipped_scenario_is_driven_by_planners_below_the_bound_of_its_carri
     assert 0.4 * bound < throughput <= bound
     assert all(result.metrics["meetings"] == result.metrics["pickups"] > 0 for result in results)
     assert sum(result.metrics["collisions"] for result in results) == 0
-
-
-def test_pickers_are_left_out_of_how_busy_and_how_fair_carriers_are(make_warehouse: Any) -> None:
-    config, layout = make_warehouse(HALL, fleet=_fleet(4, 2), tasks=TaskConfig(open=6), episode_steps=200)
-    simulator = WarehouseSimulator(config, with_meeting_places(layout, "test"), 1)
-    policy = PibtPolicy(simulator)
-    simulator.reset(seed=4)
-    empty_m = total_m = 0.0
-    deliveries = np.zeros(4)
-    for _ in range(200):
-        loaded, places = simulator.loaded[0, :4].copy(), simulator.positions_m[0, :4].copy()
-        policy.act(simulator.arrays)
-        simulator.step()
-        deliveries += simulator.outcome.served[0, :4] == DELIVERED
-        if not simulator.arrays.episode_over[0]:
-            way_m = np.abs(simulator.positions_m[0, :4] - places).sum(axis=1)
-            total_m += way_m.sum()
-            empty_m += way_m[~loaded].sum()
-    # A backlog: no carrier is ever without a task, whatever the pickers do.
-    assert _figure(simulator, "busy_share") == _figure(simulator, "utilisation") == 1.0
-    # But for the way of the last step.
-    assert _figure(simulator, "empty_share") == pytest.approx(empty_m / total_m, abs=0.01)
-    gini = np.abs(deliveries[:, None] - deliveries).sum() / (2 * 4 * deliveries.sum())
-    assert _figure(simulator, "delivery_gini") == pytest.approx(gini)
-    busy_s = simulator.robot_metrics[0, :, simulator.robot_metric_names.index("busy_s")]
-    assert busy_s.tolist() == [200.0] * 4 + [0.0] * 2
