@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bridge.errors import AgvBridgeError, ScenarioError
-from bridge.maps import DeliverySide, ImportOptions, StationRules, import_layout
+from bridge.maps import DeliverySide, ImportOptions, LengthUnit, StationRules, import_layout
 from bridge.mixed_roster import open_scenarios
 from bridge.registry import open_world
 from bridge.scenario import Scenario, load_scenario, scenario_json_schema, shipped_scenarios
@@ -205,6 +205,9 @@ def import_file(
     map_file: Annotated[Path | None, typer.Option("--map", help=".scen: its map.")] = None,
     rescale: Annotated[bool, typer.Option("--rescale", help=".scen: stretch it to a map of another size.")] = False,
     level: Annotated[str | None, typer.Option(help="Roads: level; the one with the most lanes by default.")] = None,
+    unit: Annotated[
+        LengthUnit | None, typer.Option(help="LIF: unit of its lengths; m, or mm where m makes no sense, by default.")
+    ] = None,
     vehicle_type: Annotated[str | None, typer.Option(help="LIF: the one with the most edges by default.")] = None,
     graph_index: Annotated[
         int | None, typer.Option(min=0, help="Open-RMF building: the one with the most lanes by default.")
@@ -215,7 +218,7 @@ def import_file(
         bool | None,
         typer.Option(
             "--two-way/--no-two-way",
-            help="Roads: drive one-way lanes both ways; where there is no way back by default.",
+            help="Roads: drive one-way lanes both ways; by default those without a way back, if most places need it.",
         ),
     ] = None,
     derive_stations: Annotated[
@@ -230,6 +233,7 @@ def import_file(
         map_file=map_file,
         rescale=rescale,
         level=level,
+        unit=unit,
         vehicle_type=vehicle_type,
         graph_index=graph_index,
         vehicle_width_m=vehicle_width_m,

@@ -2,7 +2,7 @@
 
 from bridge.maps.files import load_layout_file, write_layout_file
 from bridge.maps.formats import read_layout
-from bridge.maps.import_options import Imported, ImportOptions
+from bridge.maps.import_options import Imported, ImportOptions, LengthUnit
 from bridge.maps.importing import ImportedScenario, import_layout, import_map
 from bridge.maps.stations import DeliverySide, StationRules, derive_stations
 
@@ -11,6 +11,7 @@ __all__ = [
     "ImportOptions",
     "Imported",
     "ImportedScenario",
+    "LengthUnit",
     "StationRules",
     "derive_stations",
     "import_layout",

@@ -115,6 +115,8 @@ def _read_document(data: bytes, path: Path, options: ImportOptions, robots: int 
 def _hint(value: object) -> str:
     if isinstance(value, dict) and "world" in value and "schema" in value:
         return "It is a scenario already."
+    if isinstance(value, dict) and {"format_version", "anchors", "levels"} <= value.keys():
+        return "It is a file of Open-RMF's site editor; export its navigation graphs and import one of those."
     if isinstance(value, dict):
         keys = ", ".join(str(key)[:40] for key in list(value)[:8])
         return f"Its keys are {keys}." if keys else "It is empty."

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from bridge.errors import LayoutError
 from bridge.maps.stations import StationRules
+from bridge.warehouse.config_fleet import MAX_ROBOTS
 from bridge.warehouse.config_randomisation import ExecutionDelayConfig
 from bridge.warehouse.layout import Layout
 
-__all__ = ["FORMATS", "ImportOptions", "Imported", "MapFormat", "fleet_size"]
+__all__ = ["FORMATS", "ImportOptions", "Imported", "LengthUnit", "MapFormat", "fleet_size"]
+
+LengthUnit = Literal["m", "cm", "mm"]
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,13 @@ class ImportOptions:
         map_file: The map of a ``.scen`` file; None: the one that it names, beside it.
         rescale: Stretch the coordinates of a ``.scen`` file to a map of another size.
         level: Level (storey, layout) to import; None: the one with the most lanes.
+        unit: Unit of the lengths of a LIF file; None: metres, or millimetres where metres make no sense.
         vehicle_type: Vehicle type whose lanes are imported; None: the one with the most lanes.
         graph_index: Open-RMF graph whose lanes are imported; None: the one with the most lanes.
         vehicle_width_m: Width of a vehicle in m; None: 0.7.
         lane_width_m: Width of a lane in m; None: the vehicle and a margin of 0.3.
-        two_way: Drive one-way lanes in both directions; None: only where the roads lead nowhere and back otherwise,
-            with a warning.
+        two_way: Drive one-way lanes in both directions; None: only those without a way back, where most places would
+            be lost otherwise, with a warning.
         derive_stations: Make pick-ups or deliveries where the file names none, with a warning; else refuse it.
     """
 
@@ -39,6 +43,7 @@ class ImportOptions:
     map_file: Path | None = None
     rescale: bool = False
     level: str | None = None
+    unit: LengthUnit | None = None
     vehicle_type: str | None = None
     graph_index: int | None = None
     vehicle_width_m: float | None = None
@@ -51,6 +56,8 @@ class ImportOptions:
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and low <= value <= high):
                 raise LayoutError(f"import: {name}: expected a length from {low:g} to {high:g} m, got {value}.")
+        if self.unit is not None and self.unit not in get_args(LengthUnit):
+            raise LayoutError(f"import: unit: expected one of {', '.join(get_args(LengthUnit))}, got {self.unit!r}.")
         if self.lane_width_m is not None and not self.vehicle_m <= self.lane_width_m <= 100.0:
             raise LayoutError(
                 f"import: lane_width_m: expected a width from {self.vehicle_m:g} m, the vehicle's, to 100 m, "
@@ -106,7 +113,7 @@ FORMATS: Final = {
     "map": MapFormat("MovingAI .map", _COUNTS | {"deliveries_side", "keep_marks"}),
     "scen": MapFormat("MovingAI .scen", _COUNTS | {"map_file", "rescale"}),
     "lorr": MapFormat("League of Robot Runners problem", _COUNTS),
-    "lif": MapFormat("VDMA LIF", _ROADS | {"vehicle_type"}),
+    "lif": MapFormat("VDMA LIF", _ROADS | {"unit", "vehicle_type"}),
     "building": MapFormat("Open-RMF building", _ROADS | {"graph_index"}),
     "nav_graph": MapFormat("Open-RMF navigation graph", _ROADS),
 }
@@ -144,6 +151,6 @@ def fleet_size(wanted: int | None, stated: int | None, where: str) -> int:
     number = wanted if wanted is not None else stated
     if number is None:
         raise LayoutError(f"{where}: expected the number of robots, got none; the file states none. Add --robots N.")
-    if not 1 <= number <= 10_000:
-        raise LayoutError(f"{where}: expected from 1 to 10000 robots, got {number}.")
+    if not 1 <= number <= MAX_ROBOTS:
+        raise LayoutError(f"{where}: expected from 1 to {MAX_ROBOTS} robots, got {number}.")
     return number

@@ -30,6 +30,7 @@ from bridge.maps.lif_document import (
 )
 from bridge.maps.lif_edges import LaneReader, join_opposite_lanes
 from bridge.maps.lif_purposes import Purpose, action_types, purposes_of_action, purposes_of_name
+from bridge.maps.lif_units import metres_per_unit
 from bridge.maps.road_graph import MAX_NODES, RoadGraph
 from bridge.maps.road_stations import road_layout
 
@@ -67,9 +68,10 @@ def import_lif(document: Item, options: ImportOptions, robots: int | None) -> Im
 
 def _graph(document: Item, group: LifGroup, vehicle_type: str | None, options: ImportOptions) -> RoadGraph:
     nodes = _Nodes(group, vehicle_type)
-    reader = LaneReader(nodes.index, nodes.positions, lambda: _all_nodes(document), vehicle_type, options)
-    for edge in group.entries("edges"):
-        reader.read(edge)
+    unit_m = metres_per_unit(group, nodes.index, nodes.positions, options.unit, document)
+    positions = nodes.positions * unit_m
+    reader = LaneReader(nodes.index, positions, lambda: _all_nodes(document), vehicle_type, options, unit_m)
+    lanes = reader.lanes_of(group.entries("edges"))
     for node, purposes in reader.purposes.items():
         nodes.purposes[node] |= purposes
     places = _read_stations(group, nodes)
@@ -80,8 +82,8 @@ def _graph(document: Item, group: LifGroup, vehicle_type: str | None, options: I
     fetch, bring = where("fetch"), where("bring")
     return RoadGraph(
         list(nodes.index),
-        nodes.positions,
-        join_opposite_lanes(reader.lanes),
+        positions,
+        join_opposite_lanes(lanes),
         pickups=sorted(fetch - bring),
         deliveries=sorted(bring - fetch),
         transfers=sorted(fetch & bring),
@@ -97,7 +99,7 @@ class _Nodes:
 
     Attributes:
         index: Number of each node by its id.
-        positions: (N, 2) float64 in m.
+        positions: (N, 2) float64 in the unit of the file.
         purposes: What each node is for.
         action_types: How often each type of action is listed, as it is written.
         forbidden: Ids of the other nodes of the level.
@@ -111,20 +113,26 @@ class _Nodes:
         places: list[tuple[float, float]] = []
         for node in group.entries("nodes"):
             name = node.require("nodeId").text()
-            if name in self.index or name in self.forbidden:
-                raise node.require("nodeId").fault("a nodeId that no other node has")
             properties = properties_for(node, NODE_PROPERTIES, vehicle_type)
             if properties is None:
                 self.forbidden.add(name)
                 continue
             if len(places) == MAX_NODES:
                 raise node.fault(f"at most {MAX_NODES} nodes")
-            place = node.require("nodePosition")
-            self.index[name] = len(places)
-            places.append((place.require("x").number(), place.require("y").number()))
+            position = node.require("nodePosition")
+            place = position.require("x").number(), position.require("y").number()
+            number = self.index.setdefault(name, len(places))
+            if number == len(places):
+                places.append(place)
+                self.purposes.append(set())
+            elif places[number] == place:
+                node.warnings.add(f"Node {name[:40]!r} is listed more than once, at the same place; it was taken once.")
+            else:
+                raise node.require("nodeId").fault("a nodeId that no node at another place has")
             types = action_types(properties)
             self.action_types.update(types)
-            self.purposes.append({purpose for action_type in types for purpose in purposes_of_action(action_type)})
+            self.purposes[number] |= {purpose for action_type in types for purpose in purposes_of_action(action_type)}
+        self.forbidden -= self.index.keys()
         self.positions = np.array(places, np.float64).reshape(-1, 2)
 
 

@@ -20,6 +20,9 @@ __all__ = ["LaneReader", "join_opposite_lanes"]
 
 _MAX_CONTROL_POINTS: Final = 1000
 _MAX_DEGREE: Final = 16
+_LISTED: Final = 5
+# Nothing on the floor of a hall is faster; exporters that count in mm count mm/s.
+_FASTEST_MPS: Final = 20.0
 _MAX_SPEED: Final = ("maxSpeed", "maximumSpeed")
 
 Float = NDArray[np.float64]
@@ -34,9 +37,9 @@ class LaneReader:
         known: Tells the ids of all nodes of the file, on whatever level and for whatever type; asked once, if at all.
         vehicle_type: The type; None for all.
         options: Widths of vehicle and lane.
+        unit_m: What a unit of the file's lengths is in m.
 
     Attributes:
-        lanes: The edges as lanes.
         purposes: What the node at the end of a lane is for, by an action on the lane.
     """
 
@@ -47,38 +50,61 @@ class LaneReader:
         known: Callable[[], set[str]],
         vehicle_type: str | None,
         options: ImportOptions,
+        unit_m: float,
     ) -> None:
         self._index = index
         self._positions = positions
         self._known = cache(known)
         self._vehicle_type = vehicle_type
         self._options = options
-        self.lanes: list[Lane] = []
+        self._unit_m = unit_m
+        self._to_nowhere: list[Item] = []
         self.purposes: dict[int, set[Purpose]] = {}
 
-    def read(self, edge: Item) -> None:
-        """Add the lane of an edge, if the vehicle type may use it.
+    def lanes_of(self, edges: list[Item]) -> list[Lane]:
+        """The lanes of the edges that the vehicle type may use.
 
         Raises:
-            LayoutError: The edge leads to a node that does not exist, or one of its values is no value.
+            LayoutError: No edge leads to nodes that exist, or one of their values is no value.
         """
+        lanes: list[Lane] = []
+        for edge in edges:
+            lane = self._lane(edge)
+            if lane is not None and len(lanes) == MAX_LANES:
+                raise edge.fault(f"at most {MAX_LANES} edges")
+            lanes += [] if lane is None else [lane]
+        if self._to_nowhere:
+            self._warn_of_nowhere(lanes)
+        return lanes
+
+    def _lane(self, edge: Item) -> Lane | None:
         properties = properties_for(edge, EDGE_PROPERTIES, self._vehicle_type)
-        ends = [self._node(edge.require(key)) for key in ("startNodeId", "endNodeId")]
-        if properties is None or ends[0] is None or ends[1] is None:
-            return
-        start, end = ends[0], ends[1]
+        if properties is None:
+            return None
+        start, end = (self._node(edge.require(key)) for key in ("startNodeId", "endNodeId"))
+        if start is None or end is None:
+            return None
         if start == end:
             edge.warnings.add("An edge leads from a node to itself; it was left out.")
-            return
-        if len(self.lanes) == MAX_LANES:
-            raise edge.fault(f"at most {MAX_LANES} edges")
+            return None
         if not all(self._carries(entry) for entry in properties):
-            return
+            return None
         first = properties[0] if properties else None
         left, right = self._room(first)
-        points = self._line(first, start, end)
-        self.lanes.append(Lane(start, end, points, False, self._speed_limit(properties), left, right))
         self._note_actions(edge, properties, end)
+        return Lane(start, end, self._line(first, start, end), False, self._speed_limit(properties), left, right)
+
+    def _warn_of_nowhere(self, lanes: list[Lane]) -> None:
+        """Say which nodes edges lead to that the file does not have; without any lane the file makes no sense."""
+        first = self._to_nowhere[0]
+        if not lanes:
+            raise first.fault("the id of a node of this file")
+        names = [repr(name) for name in dict.fromkeys(reference.text()[:40] for reference in self._to_nowhere)]
+        shown = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
+        first.warnings.add(
+            f"Edges lead to nodes that the file does not have ({shown}); they were left out. "
+            f"The first one: {first.key}."
+        )
 
     def _note_actions(self, edge: Item, properties: list[Item], end: int) -> None:
         """An action while driving counts where the drive ends; there is no stopping between nodes."""
@@ -94,7 +120,8 @@ class LaneReader:
         if name in self._index:
             return self._index[name]
         if name not in self._known():
-            raise reference.fault("the id of a node of this file")
+            self._to_nowhere.append(reference)
+            return None
         # On another level, or not for this vehicle type.
         reference.warnings.add("An edge leads to a node of another level or vehicle type; it was left out.")
         return None
@@ -115,7 +142,7 @@ class LaneReader:
     def _speed_limit(self, properties: list[Item]) -> float | None:
         limits = [limit.number() for entry in properties if (limit := entry.get(*_MAX_SPEED)) is not None]
         # Zero is what exporters write who have no limit.
-        positive = [limit for limit in limits if limit > 0]
+        positive = [limit if limit <= _FASTEST_MPS else limit * self._unit_m for limit in limits if limit > 0]
         return min(positive) if positive else None
 
     def _room(self, properties: Item | None) -> tuple[float, float]:
@@ -128,7 +155,9 @@ class LaneReader:
         point = text_of(corridor, "corridorReferencePoint").upper() or "KINEMATIC_CENTER"
         vehicle = self._options.vehicle_m / 2 if point == "CONTOUR" else 0.0
         widths = [corridor.get(key) for key in ("maximumLeftWidth", "maximumRightWidth")]
-        left, right = (0.0 if width is None else min(1000.0, max(0.0, width.number() - vehicle)) for width in widths)
+        left, right = (
+            0.0 if width is None else min(1000.0, max(0.0, width.number() * self._unit_m - vehicle)) for width in widths
+        )
         return left, right
 
     def _line(self, properties: Item | None, start: int, end: int) -> Float:
@@ -140,6 +169,7 @@ class LaneReader:
         if isinstance(curve, str):
             trajectory.warnings.add(f"A trajectory has {curve}; a straight line was taken.")
             return straight
+        curve = curve * self._unit_m
         gap = max(np.hypot(*(curve[0] - straight[0])), np.hypot(*(curve[-1] - straight[1])))
         if gap > self._options.lane_m:
             trajectory.warnings.add(

@@ -22,6 +22,7 @@ from bridge.maps.floor import largest_component
 from bridge.maps.grid_stations import place_stations, reachable_cells, wanted_numbers
 from bridge.maps.import_options import Imported, ImportOptions, fleet_size
 from bridge.maps.lorr_delays import read_delays
+from bridge.warehouse.config_fleet import MAX_ROBOTS
 from bridge.warehouse.layout import MAX_CELLS, Layout
 
 __all__ = ["import_lorr", "looks_like_lorr"]
@@ -49,8 +50,8 @@ def import_lorr(document: Item, path: Path, options: ImportOptions, robots: int 
         LayoutError: Names the file and the key or line that is wrong.
     """
     where = document.file
-    stated = document.get("teamSize")
-    num_robots = fleet_size(robots, None if stated is None else stated.integer(1, 10_000), where)
+    stated = document.get("teamSize") if robots is None else None
+    num_robots = fleet_size(robots, None if stated is None else stated.integer(1, MAX_ROBOTS), where)
     map_path = _inside(path, document.require("mapFile"))
     layout = load_layout_file(map_path, options.cell_size_m or 1.0, document.warnings)
     starts = _read_starts(_inside(path, document.require("agentFile")), layout)

@@ -12,6 +12,8 @@ from bridge.warehouse.config_randomisation import ExecutionDelayConfig
 __all__ = ["read_delays"]
 
 _MAX_DELAY: Final = 10_000
+# Ticks per action, and how they were called before.
+_TICKS: Final = ("agentCounter", "maxCounter")
 
 
 def read_delays(document: Item) -> ExecutionDelayConfig | None:
@@ -22,13 +24,14 @@ def read_delays(document: Item) -> ExecutionDelayConfig | None:
     Raises:
         LayoutError: Names the file and the key that is wrong.
     """
-    ticks, stated = document.get("agentCounter"), document.get("delayConfig")
+    ticks, stated = document.get(*_TICKS), document.get("delayConfig")
     if ticks is not None and ticks.number() != 1:
         if stated is not None:
             document.warnings.add(
                 "delayConfig (execution delays) counts ticks, of which an action takes several, and was not imported."
             )
-        document.warnings.add("agentCounter (ticks per action) is not part of a layout and was not imported.")
+        name = ticks.key
+        document.warnings.add(f"{name} (ticks per action) is not part of a layout and was not imported.")
         return None
     chance = None if stated is None else stated.get("pDelay")
     if stated is None or chance is None or chance.number() == 0.0:

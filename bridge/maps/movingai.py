@@ -45,7 +45,7 @@ def parse_movingai(text: str, cell_size_m: float, where: str, warnings: ImportWa
     lines = [line.removesuffix("\r") for line in lines]
     while lines and not lines[-1].strip():
         lines.pop()
-    _require_word(lines, 0, "type octile", where)
+    _check_type(lines, where, warnings)
     first, second = ("width", "height") if _begins(lines, 1, "width") and _begins(lines, 2, "height") else _SIZES
     size = {first: _read_size(lines, 1, first, where), second: _read_size(lines, 2, second, where)}
     if first == "width":
@@ -70,6 +70,15 @@ def format_movingai(layout: Layout) -> str:
     rows = [row.replace("#", "@") for row in layout.to_drawing()]
     header = ["type octile", f"height {layout.height}", f"width {layout.width}", "map"]
     return "\n".join([*header, *rows, *format_sections(layout), ""])
+
+
+def _check_type(lines: list[str], where: str, warnings: ImportWarnings) -> None:
+    """The first line says how robots of the file's maker move, which changes nothing about the cells."""
+    words = lines[0].split() if lines else []
+    if len(words) != 2 or words[0] != "type":
+        raise LayoutError(f"{where}: line 1: expected 'type octile', got {_shown(lines[0] if lines else None)}.")
+    if words[1] != "octile":
+        warnings.add(f"The type is {words[1][:40]!r}, not 'octile'; robots move up, right, down and left all the same.")
 
 
 def _require_word(lines: list[str], index: int, word: str, where: str) -> None:

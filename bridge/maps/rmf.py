@@ -28,22 +28,29 @@ from bridge.maps.road_stations import road_layout
 __all__ = ["import_building", "import_nav_graph", "is_nav_graph", "looks_like_rmf"]
 
 _MAX_WALLS: Final = 100_000
+_LEVEL_KEYS: Final = {"vertices", "lanes"}
+# Files of the site editor have levels, too, but neither vertices nor lanes in them.
+_SITE_KEYS: Final = {"format_version", "anchors", "levels"}
 
 Float = NDArray[np.float64]
 
 
 def looks_like_rmf(document: object) -> bool:
-    """Whether a YAML document means to be an Open-RMF map of either kind."""
-    return isinstance(document, dict) and "levels" in document
+    """Whether a document means to be an Open-RMF map of either kind, with levels or with one that stands for all."""
+    if not isinstance(document, dict) or document.keys() >= _SITE_KEYS:
+        return False
+    return "levels" in document or document.keys() >= _LEVEL_KEYS
 
 
 def is_nav_graph(document: Item) -> bool:
-    """Whether an Open-RMF map is a navigation graph: its third vertex value is a mapping, or it says so."""
+    """Whether an Open-RMF map is a navigation graph: it says so, or its third vertex value is a mapping."""
+    if "levels" not in document.value or document.get("building_name") is not None:
+        return True
     for _, level in document.require("levels").named():
         if isinstance(level.value, dict):
             for vertex in level.entries("vertices")[:1]:
                 return isinstance(vertex.value, list) and len(vertex.value) > 2 and isinstance(vertex.value[2], dict)
-    return document.get("building_name") is not None
+    return False
 
 
 def import_building(document: Item, options: ImportOptions, robots: int | None) -> Imported:
@@ -108,7 +115,7 @@ def _imported(
     def where(test: Callable[[_Vertex], bool]) -> list[int]:
         return [index for index, vertex in enumerate(params) if test(vertex)]
 
-    spawns = where(lambda vertex: vertex.has_text("spawn_robot_name"))
+    spawns = _spawns(where(lambda vertex: vertex.has_text("spawn_robot_name")), lanes, document)
     fetch = set(where(lambda vertex: vertex.has_text("pickup_dispenser")))
     bring = set(where(lambda vertex: vertex.has_text("dropoff_ingestor")))
     if where(lambda vertex: vertex.has_text("lift_cabin")):
@@ -131,7 +138,21 @@ def _imported(
     return Imported(layout, source, num_robots, notes, document.warnings.lines(), options.vehicle_m)
 
 
+def _spawns(vertices: list[int], lanes: list[Lane], document: Item) -> list[int]:
+    """The vertices where robots of these lanes start; other fleets have lanes of their own."""
+    on_lanes = {vertex for lane in lanes for vertex in (lane.start, lane.end)}
+    mine = [vertex for vertex in vertices if vertex in on_lanes]
+    if len(mine) < len(vertices):
+        document.warnings.add(f"{len(vertices) - len(mine)} of {len(vertices)} robots do not start on these lanes.")
+    return mine
+
+
 def _choose_level(document: Item, wanted: str | None) -> tuple[str, Item]:
+    if "levels" not in document.value:
+        document.warnings.add("The file has no levels; its vertices and lanes were taken for the only one.")
+        if wanted is not None:
+            raise LayoutError(f"{document.file}: level: expected none, because the file has no levels, got {wanted!r}.")
+        return "", document
     levels = {name: level for name, level in document.require("levels").named() if isinstance(level.value, dict)}
     if not levels:
         raise document.require("levels").fault("at least one level")
@@ -181,13 +202,32 @@ def _untyped(value: Item) -> Item:
 
 
 def _params(edge: Item) -> dict[str, Item]:
-    if len(edge.value) < 3 or edge.value[2] is None:
+    if not isinstance(edge.value, list) or len(edge.value) < 3 or edge.value[2] is None:
         return {}
     return {key: _untyped(value) for key, value in edge.at(2).named() if value.value is not None}
 
 
-def _ends(edge: Item, num_vertices: int) -> tuple[int, int]:
-    return edge.at(0).integer(0, num_vertices - 1), edge.at(1).integer(0, num_vertices - 1)
+def _ends(edges: list[Item], num_vertices: int, kind: str) -> list[tuple[Item, int, int]]:
+    """The edges between vertices that exist, and their ends; a warning tells of the others.
+
+    Args:
+        edges: Lanes or walls.
+        num_vertices: Vertices of the level.
+        kind: What they are, in the plural.
+    """
+    known: list[tuple[Item, int, int]] = []
+    wrong: list[LayoutError] = []
+    for edge in edges:
+        try:
+            known.append((edge, edge.at(0).integer(0, num_vertices - 1), edge.at(1).integer(0, num_vertices - 1)))
+        except LayoutError as error:
+            wrong.append(error)
+    if wrong and kind == "lanes" and not known:
+        raise wrong[0]
+    if wrong:
+        first = str(wrong[0]).removeprefix(f"{edges[0].file}: ")
+        edges[0].warnings.add(f"{len(wrong)} of {len(edges)} {kind} were left out. The first one: {first}")
+    return known
 
 
 def _choose_graph(level: Item, options: ImportOptions) -> list[Item]:
@@ -195,8 +235,6 @@ def _choose_graph(level: Item, options: ImportOptions) -> list[Item]:
     lanes = level.entries("lanes")
     if len(lanes) > MAX_LANES:
         raise level.require("lanes").fault(f"at most {MAX_LANES} lanes")
-    for lane in lanes:
-        lane.at(1)
     graphs = [graph.integer(0, 1000) if (graph := _params(lane).get("graph_idx")) is not None else 0 for lane in lanes]
     counts = Counter(graphs)
     known = ", ".join(str(graph) for graph in sorted(counts))
@@ -218,8 +256,7 @@ def _lanes(entries: list[Item], positions: Float, options: ImportOptions) -> lis
         raise entries[0].fault(f"at most {MAX_LANES} lanes")
     aside = (options.lane_m - options.vehicle_m) / 2
     directed: dict[tuple[int, int], float | None] = {}
-    for entry in entries:
-        start, end = _ends(entry, len(positions))
+    for entry, start, end in _ends(entries, len(positions), "lanes"):
         if start == end:
             entry.warnings.add("A lane leads from a vertex to itself; it was left out.")
             continue
@@ -247,15 +284,6 @@ def _walls(level: Item, positions: Float) -> Float:
     entries = level.entries("walls")
     if len(entries) > _MAX_WALLS:
         raise level.require("walls").fault(f"at most {_MAX_WALLS} walls")
-    ends: list[tuple[int, int]] = []
-    wrong: list[LayoutError] = []
-    for entry in entries:
-        try:
-            ends.append(_ends(entry, len(positions)))
-        except LayoutError as error:
-            wrong.append(error)
-    if wrong:
-        first = str(wrong[0]).removeprefix(f"{level.file}: ")
-        level.warnings.add(f"{len(wrong)} of {len(entries)} walls were left out. The first one: {first}")
+    ends = [(start, end) for _, start, end in _ends(entries, len(positions), "walls")]
     pairs = np.array(ends, np.int64).reshape(-1, 2)
     return np.hstack([positions[pairs[:, 0]], positions[pairs[:, 1]]])

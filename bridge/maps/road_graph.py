@@ -15,12 +15,21 @@ from numpy.typing import NDArray
 
 from bridge.errors import LayoutError
 
-__all__ = ["MAX_LANES", "MAX_NODES", "Lane", "RoadGraph", "has_round_trips", "lane_segments", "restrict_to_round_trips"]
+__all__ = ["MAX_LANES", "MAX_NODES", "Lane", "RoadGraph", "lane_segments", "open_ways_back", "restrict_to_round_trips"]
 
 MAX_NODES: Final = 50_000
 MAX_LANES: Final = 200_000
 
 _LISTED: Final = 5
+_SHOWN: Final = {
+    "pickups": ("pick-up", "pick-ups"),
+    "deliveries": ("delivery", "deliveries"),
+    "transfers": ("place for both", "places for both"),
+    "chargers": ("charger", "chargers"),
+    "parking": ("parking place", "parking places"),
+}
+# Nodes that are nearer than this are at the same place.
+_PLACE_M: Final = 1e-3
 
 Float = NDArray[np.float64]
 
@@ -46,6 +55,11 @@ class Lane:
     speed_limit_mps: float | None = None
     left_m: float = 0.0
     right_m: float = 0.0
+
+    def both_ways(self) -> Lane:
+        """The same lane for both directions, with the wider of its sides on each."""
+        aside = max(self.left_m, self.right_m)
+        return replace(self, two_way=True, left_m=aside, right_m=aside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,27 +114,48 @@ def lane_segments(lanes: Sequence[Lane]) -> tuple[Float, NDArray[np.int64]]:
     return (np.vstack(parts) if parts else np.empty((0, 4))), owners
 
 
-def has_round_trips(graph: RoadGraph) -> bool:
-    """Whether there are two nodes with a way there and back."""
-    labels = _strong_components(len(graph.names), graph.lanes)
-    return len(labels) > len(np.unique(labels))
+def open_ways_back(graph: RoadGraph) -> tuple[RoadGraph, str]:
+    """The roads with a way back from places that most of them would be lost without, and a sentence on it.
+
+    Where fewer than half of the places that hang together can be reached from each other, lanes that lead out of such a
+    part are opened in both directions; lanes within one keep theirs. Nothing else is changed.
+
+    Returns:
+        The roads, and what was opened; empty if nothing was.
+    """
+    places = _places(graph)
+    label = _strong_components(places, graph.lanes)
+    joined = _strong_components(places, [replace(lane, two_way=True) for lane in graph.lanes])
+    kept, hanging = (int(_sizes(places, labels).max()) for labels in (label, joined))
+    if hanging < 2 or (kept > 1 and 2 * kept >= hanging):
+        return graph, ""
+    no_way_back = [bool(label[lane.start] != label[lane.end]) for lane in graph.lanes]
+    lanes = [lane.both_ways() if opened else lane for lane, opened in zip(graph.lanes, no_way_back, strict=True)]
+    few = "No two places have" if kept < 2 else f"Only {kept} of {hanging} places have"
+    sentence = (
+        f"{few} a way there and back; the lanes from which no way leads back ({sum(no_way_back)} of {len(lanes)}) were "
+        "opened in both directions. --no-two-way keeps all lanes as they are."
+    )
+    return replace(graph, lanes=lanes), sentence
 
 
 def restrict_to_round_trips(graph: RoadGraph, where: str) -> tuple[RoadGraph, tuple[str, ...]]:
     """The largest part of the roads in which every node can be reached from every other one.
 
-    A robot that left it could never come back, so nothing outside it is of use.
+    A robot that left it could never come back, so nothing outside it is of use. Nodes at the same place, such as those
+    of the levels of a rack, are one: who stands at one of them stands at all. Of equally large parts, the one where
+    loads can be fetched as well as brought is taken.
 
     Returns:
         The part, with its nodes renumbered, and sentences on what was left out.
 
     Raises:
-        LayoutError: No two nodes can be reached from each other.
+        LayoutError: No two places can be reached from each other.
     """
-    label = _strong_components(len(graph.names), graph.lanes)
-    sizes = np.bincount(label, minlength=1)
-    kept = label == int(sizes.argmax())
-    if not graph.lanes or kept.sum() < 2:
+    places = _places(graph)
+    label = _strong_components(places, graph.lanes)
+    kept = label == _largest_part(graph, places, label)
+    if not graph.lanes or len(np.unique(places[kept])) < 2:
         one_way = sum(not lane.two_way for lane in graph.lanes)
         raise LayoutError(
             f"{where}: expected at least two places with a way there and back, got {len(graph.names)} nodes and "
@@ -140,7 +175,8 @@ def restrict_to_round_trips(graph: RoadGraph, where: str) -> tuple[RoadGraph, tu
     for kind, nodes in lost.items():
         off = [node for node in nodes if node not in on_lanes]
         if off and kind != "places":
-            notes.append(f"{len(off)} {kind} lie on no lane and were left out: {graph.listed(off)}.")
+            verb = "lies on no lane and was" if len(off) == 1 else "lie on no lane and were"
+            notes.append(f"{len(off)} {_SHOWN[kind][len(off) > 1]} {verb} left out: {graph.listed(off)}.")
     lanes = [
         replace(lane, start=int(new_index[lane.start]), end=int(new_index[lane.end]))
         for lane in graph.lanes
@@ -156,15 +192,39 @@ def restrict_to_round_trips(graph: RoadGraph, where: str) -> tuple[RoadGraph, tu
     return part, tuple(notes)
 
 
-def _strong_components(num_nodes: int, lanes: Sequence[Lane]) -> NDArray[np.int64]:
+def _places(graph: RoadGraph) -> NDArray[np.int64]:
+    """Number of the place of every node: (N,) int64, in the order of the nodes; those at one place have the same."""
+    numbers: dict[tuple[float, float], int] = {}
+    rounded = np.round(graph.positions / _PLACE_M).tolist()
+    return np.array([numbers.setdefault((x, y), len(numbers)) for x, y in rounded], np.int64)
+
+
+def _sizes(places: NDArray[np.int64], label: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many places have each label: (labels,) int64, at least one."""
+    _, first = np.unique(places, return_index=True)
+    return np.bincount(label[first], minlength=1)
+
+
+def _largest_part(graph: RoadGraph, places: NDArray[np.int64], label: NDArray[np.int64]) -> int:
+    """The label of most places; of equally many, the first with the most of fetching and bringing."""
+    sizes = _sizes(places, label)
+    kinds = np.zeros(len(sizes), np.int64)
+    for nodes in (graph.pickups, graph.deliveries):
+        kinds[np.unique(label[np.array([*nodes, *graph.transfers], np.int64)])] += 1
+    return int(np.lexsort((-kinds, -sizes))[0])
+
+
+def _strong_components(places: NDArray[np.int64], lanes: Sequence[Lane]) -> NDArray[np.int64]:
     """Number of the strongly connected component of every node: Kosaraju's two passes, without recursion."""
-    ahead: list[list[int]] = [[] for _ in range(num_nodes)]
-    back: list[list[int]] = [[] for _ in range(num_nodes)]
+    numbers = places.tolist()
+    num_places = max(numbers, default=-1) + 1
+    ahead: list[list[int]] = [[] for _ in range(num_places)]
+    back: list[list[int]] = [[] for _ in range(num_places)]
     for lane in lanes:
         for start, end in ((lane.start, lane.end), (lane.end, lane.start))[: 1 + lane.two_way]:
-            ahead[start].append(end)
-            back[end].append(start)
-    label = np.full(num_nodes, -1, np.int64)
+            ahead[numbers[start]].append(numbers[end])
+            back[numbers[end]].append(numbers[start])
+    label = np.full(num_places, -1, np.int64)
     number = 0
     for root in reversed(_finish_order(ahead)):
         if label[root] >= 0:
@@ -177,7 +237,7 @@ def _strong_components(num_nodes: int, lanes: Sequence[Lane]) -> NDArray[np.int6
                     label[other] = number
                     stack.append(other)
         number += 1
-    return label
+    return label[places]
 
 
 def _finish_order(ahead: list[list[int]]) -> list[int]:

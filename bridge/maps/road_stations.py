@@ -19,7 +19,7 @@ from bridge.maps.cell_size import choose_cell_size
 from bridge.maps.import_options import ImportOptions
 from bridge.maps.import_warnings import ImportWarnings
 from bridge.maps.rasterise import RoadCells, rasterise
-from bridge.maps.road_graph import Lane, RoadGraph, has_round_trips, restrict_to_round_trips
+from bridge.maps.road_graph import RoadGraph, open_ways_back, restrict_to_round_trips
 from bridge.warehouse.layout import Layout
 
 __all__ = ["road_layout"]
@@ -41,15 +41,12 @@ def road_layout(
     Raises:
         LayoutError: The roads are too large, lead nowhere, or lack stations.
     """
-    two_way = options.two_way
-    if two_way is None and graph.lanes and not has_round_trips(graph):
-        two_way = True
-        warnings.add(
-            f"No two places have a way there and back; all lanes ({len(graph.lanes)}) were opened in both directions. "
-            "--no-two-way refuses such files."
-        )
-    if two_way:
-        graph = replace(graph, lanes=[_both_ways(lane) for lane in graph.lanes])
+    if options.two_way:
+        graph = replace(graph, lanes=[lane.both_ways() for lane in graph.lanes])
+    elif options.two_way is None:
+        graph, opened = open_ways_back(graph)
+        if opened:
+            warnings.add(opened)
     graph, left_out = restrict_to_round_trips(graph, where)
     for sentence in left_out:
         warnings.add(sentence)
@@ -78,11 +75,6 @@ def road_layout(
         notes.append("speed limits: the smallest one of the lanes through each cell.")
     layout = stations.layout(cell_m)
     return layout, (*notes, *stations.notes)
-
-
-def _both_ways(lane: Lane) -> Lane:
-    aside = max(lane.left_m, lane.right_m)
-    return Lane(lane.start, lane.end, lane.points, True, lane.speed_limit_mps, aside, aside)
 
 
 class _Stations:
@@ -194,20 +186,25 @@ class _Stations:
         for lane in self._graph.lanes:
             ends.setdefault(lane.start, set()).add(lane.end)
             ends.setdefault(lane.end, set()).add(lane.start)
-        named = list(self._graph.places)
         leaves = [node for node, others in sorted(ends.items()) if len(others) == 1]
-        return list(dict.fromkeys([*named, *leaves, *range(len(self._graph.names))]))
+        # Files list their nodes from one side to the other; stations are to lie all over the roads.
+        tiers = (self._graph.places, leaves, range(len(self._graph.names)))
+        return list(dict.fromkeys(node for tier in tiers for node in _spread(tier)))
 
     def _lacking(self, num_chargers: int) -> LayoutError:
         advice = (
-            "There is no room to derive more; use a smaller --cell-size-m."
+            f"There is no room to derive more on {int(self._roads.free.sum())} cells; another --level may have more."
             if self._options.derive_stations
             else "Import it with --derive-stations (the default) to make what is missing, or name the stations in the "
             "file."
         )
-        shared = len(self._roads.node_cells) - len(np.unique(self._roads.node_cells))
-        if shared and not self._options.derive_stations:
-            advice += f" ({shared} nodes share a cell with another one; a smaller --vehicle-width-m parts them.)"
+        num_nodes = len(self._roads.node_cells)
+        shared = num_nodes - len(np.unique(self._roads.node_cells))
+        if shared:
+            advice += (
+                f" ({shared} of {num_nodes} nodes share a cell with another one; a smaller --vehicle-width-m parts "
+            )
+            advice += "them.)"
         return LayoutError(
             f"{self._where}: expected at least one pick-up and one delivery on the roads, got "
             f"{len(self._pickups)} and {len(self._deliveries)} ({num_chargers} chargers). {self._hint()}{advice}"

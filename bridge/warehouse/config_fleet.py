@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,14 +11,17 @@ from bridge.warehouse.config_drives import LIMIT_NAMES, DifferentialDriveConfig
 from bridge.warehouse.config_work import BatteryConfig
 from bridge.warehouse.section import Section
 
-__all__ = ["RoleConfig"]
+__all__ = ["MAX_ROBOTS", "RoleConfig"]
+
+MAX_ROBOTS: Final = 50_000
+"""Most robots of a role."""
 
 
 class RoleConfig(Section):
     """Robots of one kind."""
 
     role: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=32, description="Name of the role, e.g. carrier.")
-    count: int = Field(ge=1, le=10_000, description="Number of robots.")
+    count: int = Field(ge=1, le=MAX_ROBOTS, description="Number of robots.")
     job: Literal["carry", "pick"] = Field(
         "carry",
         description="carry: transports; pick: stands beside carriers while they fetch, which they cannot without.",

@@ -116,7 +116,7 @@ class TaskConfig(Section):
         description="An idle robot that has blocked others for this time in s is sent to another parking place; "
         "null: never.",
     )
-    open: int = Field(8, ge=1, le=10_000, description="Tasks that wait unassigned (poisson: at most).")
+    open: int = Field(8, ge=1, le=50_000, description="Tasks that wait unassigned (poisson: at most).")
     rate_per_h: float = Field(600.0, gt=0, description="Mean arrivals per hour (poisson only).")
     dispatch: Literal["nearest", "fifo", "token"] = Field(
         "nearest",

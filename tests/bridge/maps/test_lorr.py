@@ -96,6 +96,16 @@ def test_import_lorr_says_what_a_layout_cannot_hold(read: Read) -> None:
     assert "agentCounter (ticks per action) is not part of a layout and was not imported." in imported.warnings
 
 
+def test_import_lorr_knows_ticks_by_their_earlier_name(read: Read) -> None:
+    imported = read(delayConfig=DELAYS, maxCounter=3)
+    assert imported.delays is None
+    assert "maxCounter (ticks per action) is not part of a layout and was not imported." in imported.warnings
+
+
+def test_import_lorr_asks_for_no_team_size_when_it_is_told_the_robots(read: Read) -> None:
+    assert read(robots=1, teamSize=1_000_000).num_robots == 1
+
+
 @pytest.mark.parametrize("ticks", [None, 1])
 def test_import_lorr_keeps_execution_delays_with_the_ratios_that_they_state(read: Read, ticks: int | None) -> None:
     ratios = {"gaussMeanRatio": 0.25, "gaussStdRatio": 0.35}
@@ -160,7 +170,7 @@ def test_import_lorr_follows_no_link_out_of_its_folder(read: Read, tmp_path: Pat
         ({"mapFile": "maps/gone.map"}, r"p\.json: mapFile: expected a file in .*, got 'maps/gone\.map'"),
         ({"mapFile": "a\0b"}, r"p\.json: mapFile: expected the path of a file"),
         ({"mapFile": 7.5}, r"p\.json: mapFile: expected a file in "),
-        ({"teamSize": 0}, r"p\.json: teamSize: expected a whole number from 1 to 10000, got 0"),
+        ({"teamSize": 0}, r"p\.json: teamSize: expected a whole number from 1 to 50000, got 0"),
         ({"teamSize": None}, r"p\.json: expected the number of robots, got none"),
         ({"agents": "5\n0\n6\n"}, r"a\.agents: line 1: expected 5 rows as it says, got 2"),
         (

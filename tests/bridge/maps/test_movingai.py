@@ -68,10 +68,17 @@ def test_format_movingai_is_read_back_as_the_same_layout(rows: list[str]) -> Non
     assert _marks(again) == _marks(layout)
 
 
+def test_parse_movingai_reads_a_map_of_another_type_and_says_so() -> None:
+    warnings = ImportWarnings()
+    layout = parse_movingai(SMALL.replace("octile", "tile"), 1.0, "a.map", warnings)
+    assert _marks(layout) == _marks(parse_movingai(SMALL, 1.0, "a.map"))
+    assert warnings.lines() == ("The type is 'tile', not 'octile'; robots move up, right, down and left all the same.",)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("type octile", "type hexagon", r"a\.map: line 1: expected 'type octile', got 'type hexagon'\."),
+        ("type octile", "kind octile", r"a\.map: line 1: expected 'type octile', got 'kind octile'\."),
         ("height 3", "depth 4", r"a\.map: line 2: expected 'height N' with N from 1 to 4194304, got 'depth 4'\."),
         ("height 3", "width 4", r"a\.map: line 2: expected 'height N' with N from 1 to 4194304, got 'width 4'\."),
         ("height 3", "height three", r"line 2: expected 'height N' .*, got 'height three'\."),

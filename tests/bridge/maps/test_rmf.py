@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -235,6 +236,13 @@ def test_import_building_widens_lanes_up_to_the_walls(read: Read) -> None:
             None,
             r"1 of \d walls were left out\. The first one: levels\.L1\.walls\[0\]: expected a list of at least 1",
         ),
+        (
+            ("lanes", 1, 0),
+            99,
+            r"1 of 5 lanes were left out\. The first one: levels\.L1\.lanes\[1\]\[0\]: expected a whole number from 0",
+        ),
+        (("lanes", 1), 7, r"1 of 5 lanes were left out\. .*lanes\[1\]: expected a list of at least 1 values, got 7"),
+        (("lanes", 1), [1], r"1 of 5 lanes were left out\. .*lanes\[1\]: expected a list of at least 2 values"),
         (("vertices", 0, 4), [], r"A vertex has a list where its parameters belong; it was taken for no parameters\."),
         (
             ("lanes", 0, 2, "speed_limit"),
@@ -267,9 +275,7 @@ def test_import_building_warns_about_what_it_can_do_without(
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("lanes", 0, 0), 99, r"levels\.L1\.lanes\[0\]\[0\]: expected a whole number from 0 to 6, got 99"),
-        (("lanes", 1), 7, r"levels\.L1\.lanes\[1\]: expected a list of at least 2 values, got 7"),
-        (("lanes", 1), [1], r"levels\.L1\.lanes\[1\]: expected a list of at least 2 values, got a list of 1 values"),
+        (("lanes",), [[0, 99]], r"levels\.L1\.lanes\[0\]\[1\]: expected a whole number from 0 to 6, got 99"),
         (("lanes", 0, 2), "x", r"levels\.L1\.lanes\[0\]\[2\]: expected a mapping, got 'x'"),
         (
             ("lanes", 0, 2, "speed_limit"),
@@ -363,6 +369,47 @@ def test_import_nav_graph_reads_metres_and_directed_lanes(read: Read) -> None:
     assert layout.exits[3 * layout.width + 1] & EXIT_DOWN == 0
     assert layout.speed_limit_mps is not None
     assert imported.warnings[0].startswith("The file has 2 levels; 'L1'")
+
+
+def test_import_nav_graph_reads_names_as_third_value_in_json(tmp_path: Path) -> None:
+    graph = {
+        "building_name": "depot",
+        "levels": {
+            "L1": {
+                "vertices": [[0, 0, "IN", {"pickup_dispenser": "a"}], [6, 0, "OUT", {"dropoff_ingestor": "b"}]],
+                "lanes": [[0, 1], [1, 0, {"mutex": "m"}]],
+            }
+        },
+    }
+    path = tmp_path / "nav_graph.json"
+    path.write_text(json.dumps(graph))
+    imported = read_layout(path, robots=1)
+    assert imported.layout.to_drawing() == ["#########", "#S.....E#", "#########"]
+    assert (imported.source, imported.warnings) == ("Open-RMF navigation graph, level 'L1'", ())
+
+
+def test_import_nav_graph_reads_vertices_and_lanes_without_levels(read: Read) -> None:
+    text = "vertices:\n- [0, 0, {name: a}]\n- [6, 0, {name: b}]\nlanes:\n- [0, 1, {}]\n- [1, 0, {}]\n"
+    imported = read(text, robots=1)
+    assert imported.layout.num_free == 7
+    assert imported.warnings[0] == "The file has no levels; its vertices and lanes were taken for the only one."
+    with pytest.raises(LayoutError, match="level: expected none, because the file has no levels, got 'L1'"):
+        read(text, robots=1, level="L1")
+
+
+def test_import_building_counts_the_robots_of_its_lanes_only(read: Read) -> None:
+    document = _building()
+    level = document["levels"]["L1"]
+    level["vertices"] += [[0, 2000, 0, "", {"spawn_robot_name": [1, "other"]}], [400, 2000, 0, ""]]
+    level["lanes"].append(_lane(7, 8, graph_idx=[2, 4]))
+    imported = read(document)
+    assert imported.num_robots == 1
+    assert "1 of 2 robots do not start on these lanes." in imported.warnings
+
+
+def test_read_layout_says_what_to_do_with_a_file_of_the_site_editor(read: Read) -> None:
+    with pytest.raises(LayoutError, match=r"It is a file of Open-RMF's site editor; export its navigation graphs"):
+        read({"format_version": "0.1", "anchors": {}, "levels": {1: {"properties": {"name": "L1"}}}, "navigation": {}})
 
 
 def test_import_nav_graph_refuses_a_graph_index(read: Read) -> None:

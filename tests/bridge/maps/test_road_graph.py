@@ -65,7 +65,7 @@ def test_restrict_to_round_trips_keeps_purposes_at_their_nodes() -> None:
     graph = RoadGraph(graph.names, graph.positions, graph.lanes, pickups=[2], deliveries=[0], chargers=[3, 1])
     part, notes = restrict_to_round_trips(graph, "a.json")
     assert (part.names, part.pickups, part.deliveries, part.chargers) == (["N1", "N2"], (1,), (), (0,))
-    assert "1 chargers lie on no lane and were left out: N3." in notes
+    assert "1 charger lies on no lane and was left out: N3." in notes
 
 
 def test_restrict_to_round_trips_refuses_roads_of_no_return() -> None:
