@@ -85,7 +85,7 @@ class CellsConfig(Section):
 class SpeedZoneConfig(CellsConfig):
     """A rectangle of cells in which robots may not drive faster."""
 
-    limit_mps: float = Field(gt=0, le=100, description="Largest speed in m/s; a lower limit of the plan stays.")
+    limit_mps: float = Field(ge=0.001, le=100, description="Largest speed in m/s; a lower limit of the plan stays.")
 
 
 class OneWayConfig(CellsConfig):
@@ -104,7 +104,7 @@ class LayoutConfig(Section):
 
     file: str | None = Field(None, description="Map file, relative to the scenario's folder and inside it.")
     grid: str | None = Field(None, description="Inline drawing, one line per row; see `docs/scenarios.md`.")
-    cell_size_m: float = Field(1.0, gt=0, le=100, description="Edge length of a cell in m.")
+    cell_size_m: float = Field(1.0, ge=0.01, le=100, description="Edge length of a cell in m.")
     closed: tuple[Cell, ...] = Field(
         (), description="Cells [row, column] that are blocked although the plan says they are free: a closed aisle."
     )
@@ -128,14 +128,14 @@ class TargetBlock(Section):
     """Where the current target is, in the body frame."""
 
     block: Literal["target"] = "target"
-    range_m: float = Field(30.0, gt=0, description="Distances are divided by this and cut at 1.")
+    range_m: float = Field(30.0, ge=0.01, description="Distances are divided by this and cut at 1.")
 
 
 class PathBlock(Section):
     """Direction and distance along the static shortest path to the target."""
 
     block: Literal["path"] = "path"
-    range_m: float = Field(60.0, gt=0, description="The distance is divided by this and cut at 1.")
+    range_m: float = Field(60.0, ge=0.01, description="The distance is divided by this and cut at 1.")
 
 
 class WindowBlock(Section):
@@ -150,7 +150,7 @@ class LidarBlock(Section):
 
     block: Literal["lidar"] = "lidar"
     beams: int = Field(36, ge=4, le=720, description="Number of beams over the full circle.")
-    range_m: float = Field(8.0, gt=0, le=100, description="Longest distance in m.")
+    range_m: float = Field(8.0, ge=0.01, le=100, description="Longest distance in m.")
 
 
 class NeighboursBlock(Section):
@@ -158,14 +158,14 @@ class NeighboursBlock(Section):
 
     block: Literal["neighbours"] = "neighbours"
     count: int = Field(4, ge=1, le=32, description="Number of robots.")
-    range_m: float = Field(6.0, gt=0, le=1000, description="Radio range in m.")
+    range_m: float = Field(6.0, ge=0.01, le=1000, description="Radio range in m.")
 
 
 class PositionBlock(Section):
     """Where on the floor the robot is: binds a policy to one layout, so no other block tells."""
 
     block: Literal["position"] = "position"
-    range_m: float = Field(100.0, gt=0, description="Positions are divided by this and cut at 1.")
+    range_m: float = Field(100.0, ge=0.01, description="Positions are divided by this and cut at 1.")
 
 
 class SpeedLimitBlock(Section):

@@ -27,7 +27,7 @@ class CommunicationConfig(Section):
         description="continuous: `size` values in [-1, 1]; discrete: one of `size` symbols, observed one-hot.",
     )
     size: int = Field(2, ge=1, le=32, description="Number of values, or of symbols.")
-    range_m: float = Field(10.0, gt=0, le=1000, description="Robots farther apart do not hear each other, in m.")
+    range_m: float = Field(10.0, ge=0.01, le=1000, description="Robots farther apart do not hear each other, in m.")
     line_of_sight: bool = Field(False, description="Racks and walls between two robots cut them off.")
     period_steps: int = Field(
         1, ge=1, le=1000, description="A message is sent every so many steps; what robots say between is ignored."

@@ -24,14 +24,14 @@ class GridConfig(Section):
     """Robots move from cell to cell: stay, up, right, down, left."""
 
     kind: Literal["grid"] = "grid"
-    step_s: float = Field(1.0, gt=0, le=60, description="Simulated time of one step in s.")
+    step_s: float = Field(1.0, ge=0.001, le=60, description="Simulated time of one step in s.")
 
 
 class HeadingGridConfig(Section):
     """Robots face one of four sides: stay, one cell forward, or a quarter turn to the left or right."""
 
     kind: Literal["grid_heading"] = "grid_heading"
-    step_s: float = Field(1.0, gt=0, le=60, description="Simulated time of one step in s.")
+    step_s: float = Field(1.0, ge=0.001, le=60, description="Simulated time of one step in s.")
 
 
 class ProtectiveFieldConfig(Section):
@@ -44,15 +44,19 @@ class DifferentialDriveConfig(Section):
     """Robots are driven by forward speed v and turn rate omega, both in [-1, 1] of their limits."""
 
     kind: Literal["differential"] = "differential"
-    step_s: float = Field(0.1, gt=0, le=1, description="Simulated time of one physics step in s.")
+    step_s: float = Field(0.1, ge=0.001, le=1, description="Simulated time of one physics step in s.")
     decision_steps: int = Field(2, ge=1, le=100, description="Physics steps per action.")
-    max_speed_mps: float = Field(1.5, gt=0, description="Largest forward speed in m/s.")
-    max_reverse_mps: float = Field(0.3, ge=0, description="Largest backward speed in m/s.")
-    max_acceleration_mps2: float = Field(0.8, gt=0, description="Largest acceleration in m/s2.")
-    max_deceleration_mps2: float = Field(1.2, gt=0, description="Largest braking in m/s2.")
-    max_turn_rate_radps: float = Field(1.0, gt=0, description="Largest turn rate in rad/s.")
-    max_turn_acceleration_radps2: float = Field(2.0, gt=0, description="Largest turn acceleration in rad/s2.")
-    station_radius_m: float = Field(0.6, gt=0, description="A robot whose centre is this near has reached its target.")
+    max_speed_mps: float = Field(1.5, ge=0.001, le=100, description="Largest forward speed in m/s.")
+    max_reverse_mps: float = Field(0.3, ge=0, le=100, description="Largest backward speed in m/s.")
+    max_acceleration_mps2: float = Field(0.8, ge=0.001, le=1000, description="Largest acceleration in m/s2.")
+    max_deceleration_mps2: float = Field(1.2, ge=0.001, le=1000, description="Largest braking in m/s2.")
+    max_turn_rate_radps: float = Field(1.0, ge=0.001, le=1000, description="Largest turn rate in rad/s.")
+    max_turn_acceleration_radps2: float = Field(
+        2.0, ge=0.001, le=10_000, description="Largest turn acceleration in rad/s2."
+    )
+    station_radius_m: float = Field(
+        0.6, ge=0.001, description="A robot whose centre is this near has reached its target."
+    )
     lag_s: float = Field(
         0.0,
         ge=0,

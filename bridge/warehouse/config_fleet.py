@@ -33,15 +33,23 @@ class RoleConfig(Section):
     width_m: float | None = Field(None, gt=0, le=20, description="Of the same, across the heading in m.")
     payload_kg: float | None = Field(None, gt=0, description="Heaviest load that it can carry in kg; null: any.")
     battery: BatteryConfig = Field(default_factory=BatteryConfig, description="Battery of each robot.")
-    max_speed_mps: float | None = Field(None, gt=0, description="Largest forward speed in m/s; null: the drive's.")
-    max_reverse_mps: float | None = Field(None, ge=0, description="Largest backward speed in m/s; null: the drive's.")
-    max_acceleration_mps2: float | None = Field(
-        None, gt=0, description="Largest acceleration in m/s2; null: the drive's."
+    max_speed_mps: float | None = Field(
+        None, ge=0.001, le=100, description="Largest forward speed in m/s; null: the drive's."
     )
-    max_deceleration_mps2: float | None = Field(None, gt=0, description="Largest braking in m/s2; null: the drive's.")
-    max_turn_rate_radps: float | None = Field(None, gt=0, description="Largest turn rate in rad/s; null: the drive's.")
+    max_reverse_mps: float | None = Field(
+        None, ge=0, le=100, description="Largest backward speed in m/s; null: the drive's."
+    )
+    max_acceleration_mps2: float | None = Field(
+        None, ge=0.001, le=1000, description="Largest acceleration in m/s2; null: the drive's."
+    )
+    max_deceleration_mps2: float | None = Field(
+        None, ge=0.001, le=1000, description="Largest braking in m/s2; null: the drive's."
+    )
+    max_turn_rate_radps: float | None = Field(
+        None, ge=0.001, le=1000, description="Largest turn rate in rad/s; null: the drive's."
+    )
     max_turn_acceleration_radps2: float | None = Field(
-        None, gt=0, description="Largest turn acceleration in rad/s2; null: the drive's."
+        None, ge=0.001, le=10_000, description="Largest turn acceleration in rad/s2; null: the drive's."
     )
 
     @model_validator(mode="after")

@@ -106,11 +106,14 @@ class RandomisationConfig(Section):
         0, ge=0, le=20, description="Actions are carried out 0 .. this many steps late, drawn per robot and episode."
     )
     min_speed_factor: float = Field(
-        1.0, gt=0, le=1, description="differential only: factor on the speed limits of an episode, between this and 1."
+        1.0,
+        ge=0.01,
+        le=1,
+        description="differential only: factor on the speed limits of an episode, between this and 1.",
     )
     min_traction_factor: float = Field(
         1.0,
-        gt=0,
+        ge=0.01,
         le=1,
         description="differential only: factor on how fast speed and turn rate can change in an episode (wet floor), "
         "between this and 1.",

@@ -21,6 +21,7 @@ from bridge.specs import MetricSpec
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.drives.cell_lists import CellLists, make_cell_lists
 from bridge.warehouse.drives.rectangles import rectangle_distance
+from bridge.warehouse.durations import steps_of
 from bridge.warehouse.feature import HELD_STOPPED, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, half_sides
 from bridge.warehouse.floor import Floor
@@ -55,7 +56,7 @@ class ProtectiveStops(Feature):
 
     def __init__(self, parts: Parts, stop_s: float) -> None:
         self._parts = parts
-        self._steps = int(np.ceil(stop_s / parts.step_s - 1e-9))
+        self._steps = max(steps_of(stop_s, parts.step_s), 1)
         self._left = np.zeros(parts.fleet.cell.shape, np.int32)
         self._sums = np.zeros((len(parts.steps), 2))
         self._self_at = parts.column("self", "stopped")

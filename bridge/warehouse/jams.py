@@ -26,7 +26,6 @@ the moment at which it stood still or made no more progress.
 
 from __future__ import annotations
 
-import math
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -35,6 +34,7 @@ from numpy.typing import NDArray
 from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.config_monitoring import DeadlockConfig
 from bridge.warehouse.drives.cell_lists import CellLists, link, make_cell_lists
+from bridge.warehouse.durations import steps_of
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 
@@ -122,8 +122,8 @@ class JamScratch(NamedTuple):
 def make_jam_limits(config: DeadlockConfig, step_s: float, drives: bool, widest_m: float) -> JamLimits:
     """The limits of a scenario whose steps last ``step_s``; see :class:`JamLimits`."""
     return JamLimits(
-        cycle_steps=max(math.ceil(config.cycle_s / step_s - 1e-9), 1),
-        progress_steps=math.ceil(config.no_progress_s / step_s - 1e-9),
+        cycle_steps=max(steps_of(config.cycle_s, step_s), 1),
+        progress_steps=max(steps_of(config.no_progress_s, step_s), 1),
         relocate=config.resolve == "relocate",
         drives=drives,
         look_steps=max(round(1.0 / step_s), 1) if drives else 1,

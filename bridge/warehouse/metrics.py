@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import lean_kernel, number_of
 from bridge.specs import MetricSpec
+from bridge.warehouse.durations import steps_of
 from bridge.warehouse.feature import OFF_PICKING
 from bridge.warehouse.fleet import Fleet, Outcome, TaskPool
 from bridge.warehouse.pauses import DRIVES
@@ -135,7 +135,7 @@ class MetricClock(NamedTuple):
 
 def make_clock(warm_up_s: float, episode_steps: int, step_s: float) -> MetricClock:
     """Flow times are exact in episodes of up to 4096 steps; beyond, their percentile is rounded up by < 0.1%."""
-    return MetricClock(float(step_s), math.ceil(warm_up_s / step_s - 1e-9), -(-episode_steps // _MAX_BINS))
+    return MetricClock(float(step_s), steps_of(warm_up_s, step_s), -(-episode_steps // _MAX_BINS))
 
 
 def make_tally(num_envs: int, num_robots: int, episode_steps: int) -> Tally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -19,6 +18,7 @@ from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
 from bridge.warehouse.drives.drive_limits import seconds_per_step
 from bridge.warehouse.drives.motion import Motion
 from bridge.warehouse.drives.speed_zones import route_costs
+from bridge.warehouse.durations import steps_of
 from bridge.warehouse.feature import Feature, Parts
 from bridge.warehouse.features import has_pauses, holds_robots, make_features
 from bridge.warehouse.fleet import make_fleet, make_outcome, make_pool, make_pose, make_traits
@@ -416,4 +416,4 @@ class WarehouseSimulator(RobotsView):
 
 def _return_steps(config: WarehouseConfig, step_s: float) -> int:
     after_s = config.contact.respawn_after_s
-    return -1 if after_s is None else math.ceil(after_s / step_s - 1e-9)
+    return -1 if after_s is None else steps_of(after_s, step_s)

@@ -198,7 +198,7 @@ def test_load_scenario_names_key_and_remedy_when_a_value_is_wrong(
             "drive: {kind: grid, step: 1}",
             r"warehouse\.drive\.step: expected one of .*, got 'step'\. Did you mean 'step_s'",
         ),
-        ("drive: {kind: grid, step_s: 0}", r"warehouse\.drive\.step_s: expected a value > 0, got 0\."),
+        ("drive: {kind: grid, step_s: 0}", r"warehouse\.drive\.step_s: expected a value >= 0\.001, got 0\."),
         ("observation: []", r"warehouse\.observation: expected a list of length >= 1, got one of length 0\."),
         (
             "observation: {block: self}",

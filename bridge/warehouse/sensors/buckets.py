@@ -8,7 +8,8 @@ are then one contiguous run.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ __all__ = ["Buckets", "Runs", "make_buckets", "place_in_runs", "runs_near", "sor
 Float32 = NDArray[np.float32]
 Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
+
+_BUCKETS_PER_ROBOT: Final = 16
+_FEW_BUCKETS: Final = 1024
 
 
 class Buckets(NamedTuple):
@@ -49,8 +53,10 @@ class Buckets(NamedTuple):
 
 def make_buckets(num_envs: int, num_robots: int, range_m: float, width_m: float, height_m: float) -> Buckets:
     """Empty buckets for a floor; nobody within ``range_m`` of a robot is further than one bucket away."""
-    # A little larger than the range, so that no rounding can put a robot in range into the next bucket but one.
-    per_m = 1.0 / min(range_m * (1.0 + 1e-6), max(width_m, height_m))
+    # A little larger than the range, so that no rounding can put a robot in range into the next bucket but one; for a
+    # range that is short against the floor not one bucket for every square of it, of which next to all are empty.
+    shortest_m = math.sqrt(width_m * height_m / (_BUCKETS_PER_ROBOT * num_robots + _FEW_BUCKETS))
+    per_m = 1.0 / min(max(range_m * (1.0 + 1e-6), shortest_m), max(width_m, height_m))
     columns, rows = int(width_m * per_m) + 1, int(height_m * per_m) + 1
     robots = (num_envs, num_robots)
     return Buckets(

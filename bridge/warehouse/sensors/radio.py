@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -14,6 +13,7 @@ from bridge.roster import RoleArrays
 from bridge.specs import MetricSpec, RoleSpec, WorldSpec
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.config_communication import BurstConfig, MessagesBlock
+from bridge.warehouse.durations import steps_of
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.metrics import make_clock
@@ -80,7 +80,8 @@ class Radio:
             warm_up_steps=clock.warm_up_steps,
         )
         shown = next(block.count for block in config.observation if isinstance(block, MessagesBlock))
-        window = max(math.ceil(section.handover_window_s / step_s - 1e-9), 1)
+        # No more than an episode has: nothing was said before it.
+        window = min(max(steps_of(section.handover_window_s, step_s), 1), config.episode_steps)
         self._inbox = make_inbox(num_envs, config.num_robots, section.size, section.hold_steps, shown, window)
         width_m, height_m = floor.width * floor.cell_size_m, floor.height * floor.cell_size_m
         self._buckets = make_buckets(num_envs, config.num_robots, self._channel.range_m, width_m, height_m)

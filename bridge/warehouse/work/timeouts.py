@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import bind, lean_kernel
 from bridge.specs import MetricSpec
+from bridge.warehouse.durations import steps_of
 from bridge.warehouse.feature import HELD_SERVED, OFF_RESTING, Feature, Parts
 from bridge.warehouse.fleet import Fleet, TaskPool
 from bridge.warehouse.work.tasks import give_back_task
@@ -33,7 +34,7 @@ class Timeouts(Feature):
 
     def __init__(self, parts: Parts, timeout_s: float) -> None:
         self._parts = parts
-        steps = max(int(np.ceil(timeout_s / parts.step_s - 1e-9)), 1)
+        steps = max(steps_of(timeout_s, parts.step_s), 1)
         self._count = np.zeros(len(parts.steps), np.int64)
         self._take_away = bind(time_out_tasks, parts.fleet, parts.pool, steps, self._count)
 

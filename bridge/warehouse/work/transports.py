@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.warehouse.config import TaskConfig, TransportConfig
+from bridge.warehouse.durations import steps_of
 from bridge.warehouse.floor import goal_cells
 from bridge.warehouse.layout import Layout
 
@@ -34,7 +35,7 @@ def listed_deliveries(tasks: TaskConfig, layout: Layout) -> Int32:
 
 def listed_release_steps(tasks: TaskConfig, step_s: float) -> Int32:
     """(tasks,) int32, ascending: the step at whose beginning each task arrives."""
-    return np.array([np.ceil(task.release_s / step_s - 1e-9) for task in _in_order(tasks)], np.int32)
+    return np.array([steps_of(task.release_s, step_s) for task in _in_order(tasks)], np.int32)
 
 
 def listed_loads(tasks: TaskConfig) -> NDArray[np.float64]:

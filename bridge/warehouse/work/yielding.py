@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import bind, kernel_part, lean_kernel
 from bridge.specs import MetricSpec
+from bridge.warehouse.durations import steps_of
 from bridge.warehouse.feature import Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, TaskPool
 from bridge.warehouse.floor import Floor
@@ -66,7 +67,7 @@ class Yielding(Feature):
 
     def __init__(self, parts: Parts, idle_yield_s: float) -> None:
         self._parts = parts
-        limit = max(int(np.ceil(idle_yield_s / parts.step_s - 1e-9)), 1)
+        limit = max(steps_of(idle_yield_s, parts.step_s), 1)
         num_envs, num_robots = parts.fleet.cell.shape
         self._state = make_yield_state(num_envs, num_robots, parts.floor.blocked.size)
         self._send = bind(send_away, parts.floor, parts.fleet, parts.outcome, parts.pool, self._state, limit)
