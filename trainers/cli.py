@@ -208,6 +208,7 @@ def _evaluate_one(
     listen: str | None,
 ) -> None:
     from trainers.comparison import compare_run
+    from trainers.efficiency import bound_text
     from trainers.report import evaluation_table
 
     comparison = compare_run(
@@ -221,6 +222,8 @@ def _evaluate_one(
         robots_file=per_robot,
     )
     Console().print(evaluation_table(comparison.rows))
+    if comparison.bound is not None:
+        print(f"{bound_text(comparison.bound)}\nefficiency = deliveries / bound")
     for planner, reason in comparison.left_out.items():
         print(f"no {planner}: {reason}.")
     files = [comparison.csv_file, comparison.plot_file, *([] if per_robot is None else [per_robot])]

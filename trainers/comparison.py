@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from bridge.planners.bound import ThroughputBound
 from bridge.policy import PolicyFactory, RandomPolicy
 from bridge.registry import World, open_world
 from bridge.scenario import Scenario
 from bridge.scenario_listening import listen_on
+from trainers.efficiency import bound_of, with_efficiency
 from trainers.evaluation import EvaluationRow, evaluation_row, play
 from trainers.loading import load_policy
 from trainers.report import plot_comparison, write_evaluation_csv, write_robots_csv
@@ -31,13 +33,16 @@ class Comparison:
     """Where the figures of an evaluation stand.
 
     Attributes:
-        rows: One per policy: random, trained, sampled if it was asked for, and the planners by name.
+        rows: One per policy: random, trained, sampled if it was asked for, and the planners by name; with
+            ``efficiency`` where there is a bound.
+        bound: How much could be delivered at most; None where the world does not know.
         csv_file: The same as a table.
         plot_file: The same as bars.
         left_out: Why other planners that the world knows have no row, by name.
     """
 
     rows: list[EvaluationRow]
+    bound: ThroughputBound | None
     csv_file: Path
     plot_file: Path
     left_out: Mapping[str, str]
@@ -100,10 +105,11 @@ def compare_run(
     seed = config.eval_seed if seed is None else seed
     played = play(world, policies, seed, num_episodes or config.eval_episodes, training_seed=config.seed)
     num_slots = sum(role.num_slots for role in world.spec.roles)
-    rows = [evaluation_row(name, results, num_slots) for name, results in played.items()]
+    bound = bound_of(world)
+    rows = [with_efficiency(evaluation_row(name, results, num_slots), bound) for name, results in played.items()]
     csv_file, plot_file = run_dir / f"evaluation{suffix}.csv", run_dir / f"evaluation{suffix}.png"
-    write_evaluation_csv(rows, csv_file)
-    plot_comparison(rows, world.spec.metrics, plot_file)
+    write_evaluation_csv(rows, csv_file, bound)
+    plot_comparison(rows, world.spec.metrics, plot_file, bound)
     if robots_file is not None:
         write_robots_csv(played, robots_file)
-    return Comparison(rows, csv_file, plot_file, planners_left_out(world))
+    return Comparison(rows, bound, csv_file, plot_file, planners_left_out(world))

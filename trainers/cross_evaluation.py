@@ -5,31 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from bridge.episodes import EpisodeResult
 from bridge.errors import ScenarioError
 from bridge.fleet_size import fleet_size, with_fleet
 from bridge.layout_seed import with_layout_seed
-from bridge.planners.bound import ThroughputBound
 from bridge.registry import World, open_world
 from bridge.scenario import Scenario
 from bridge.scenario_listening import listen_on
 from trainers.comparison import compared_policies, planners_left_out
 from trainers.cross_report import CrossRow, plot_across, write_cross_csv
 from trainers.cross_table import LeftOut
+from trainers.efficiency import bound_of
 from trainers.evaluation import evaluation_row, play
 from trainers.loading import load_policy
 from trainers.runs import CheckpointName, RunFolder
 
 __all__ = ["CrossEvaluation", "evaluate_across"]
-
-
-@runtime_checkable
-class _BoundedWorld(Protocol):
-    """A world that knows how much could be delivered at most."""
-
-    def throughput_bound(self) -> ThroughputBound: ...
 
 
 @dataclass(frozen=True)
@@ -80,16 +72,17 @@ def evaluate_across(
 
     Raises:
         CheckpointError: There is no such run or checkpoint.
-        ScenarioError: A seed is the one of the training or given twice, a fleet does not fit into a warehouse, a
-            floor plan has no variants, or ``listen`` does not fit a world.
+        ScenarioError: A seed is the one of the training, a seed, fleet or name of a scenario is given twice, a fleet
+            does not fit into a warehouse, a floor plan has no variants, or ``listen`` does not fit a world.
         SpecMismatchError: The policy cannot drive a scenario's robots; names the first block that differs.
     """
     run = RunFolder(run_dir)
     config = run.config()
     seeds = list(seeds) or [config.eval_seed]
-    if len(set(seeds)) != len(seeds):
-        raise ScenarioError(f"evaluation: seeds: expected distinct seeds, got {', '.join(map(str, seeds))}.")
     wanted = _on_layouts(list(scenarios) or [run.scenario()], layout_seed)
+    _require_distinct("seeds", "distinct seeds", seeds)
+    _require_distinct("fleets", "distinct numbers of robots", fleets)
+    _require_distinct("scenarios", "scenarios of distinct names", [scenario.name for scenario in wanted])
     cases = [
         case
         for scenario in [listen_on(scenario, listen) for scenario in wanted]
@@ -115,6 +108,12 @@ def evaluate_across(
     return CrossEvaluation(rows, seed_rows, left_out, csv_file, seeds_file, plot_file)
 
 
+def _require_distinct(what: str, expected: str, given: Sequence[object]) -> None:
+    """Rows are told apart by scenario, fleet and seed."""
+    if len(set(given)) != len(given):
+        raise ScenarioError(f"evaluation: {what}: expected {expected}, got {', '.join(map(str, given))}. Drop one.")
+
+
 def _on_layouts(scenarios: list[Scenario], seed: int | None) -> list[Scenario]:
     return scenarios if seed is None else [with_layout_seed(scenario, seed) for scenario in scenarios]
 
@@ -129,7 +128,7 @@ def _num_slots(world: World) -> int:
 
 def _rows(case: Scenario, world: World, played: dict[int, dict[str, list[EpisodeResult]]]) -> list[CrossRow]:
     """A row per policy over the episodes of all seeds, which ``played`` has by seed and policy."""
-    bound = world.throughput_bound() if isinstance(world, _BoundedWorld) else None
+    bound = bound_of(world)
     results = {
         name: [episode for of_seed in played.values() for episode in of_seed[name]] for name in played[min(played)]
     }

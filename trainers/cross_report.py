@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,10 @@ from matplotlib.figure import Figure
 
 from bridge.planners.bound import ThroughputBound
 from trainers.checkpoint import write_atomically
+from trainers.efficiency import BOUND_PARTS, THROUGHPUT, efficiency_of
 from trainers.evaluation import Estimate, EvaluationRow
 
-__all__ = ["THROUGHPUT", "CrossRow", "plot_across", "write_cross_csv"]
-
-THROUGHPUT = "deliveries_per_h"
-"""The figure that the bound bounds."""
-
-_BOUND_PARTS = ("fleet_per_h", "stations_per_h", "cut_per_h", "arrivals_per_h")
+__all__ = ["CrossRow", "plot_across", "write_cross_csv"]
 
 
 @dataclass(frozen=True)
@@ -50,11 +46,8 @@ class CrossRow:
 
     @property
     def efficiency(self) -> Estimate | None:
-        """Throughput over its bound: 1 is the most that anything could reach; None without a bound."""
-        if self.throughput is None or self.bound is None:
-            return None
-        bound = self.bound.deliveries_per_h
-        return Estimate(self.throughput.mean / bound, self.throughput.half_width / bound)
+        """Throughput over its bound, as of :func:`trainers.efficiency.efficiency_of`."""
+        return efficiency_of(self.result.figures, self.bound)
 
 
 def write_cross_csv(rows: Sequence[CrossRow], path: Path) -> None:
@@ -66,14 +59,14 @@ def write_cross_csv(rows: Sequence[CrossRow], path: Path) -> None:
     text = io.StringIO()
     writer = csv.writer(text)
     head = ["scenario", "robots", "policy", "seeds", "episodes", "efficiency", "efficiency_ci95", "bound_per_h"]
-    head += [f"bound_{part}" for part in _BOUND_PARTS]
+    head += [f"bound_{part}" for part in BOUND_PARTS]
     writer.writerow([*head, *(column for name in names for column in (name, f"{name}_ci95")), "decision_ms"])
     for row in rows:
         seeds = " ".join(map(str, row.seeds))
         cells: list[Any] = [row.scenario, row.num_robots, row.result.policy, seeds, row.result.num_episodes]
         cells += _columns(row.efficiency)
         cells.append("" if row.bound is None else row.bound.deliveries_per_h)
-        cells += ["" if row.bound is None else getattr(row.bound, part) for part in _BOUND_PARTS]
+        cells += ["" if row.bound is None else getattr(row.bound, part) for part in BOUND_PARTS]
         for name in names:
             cells += _columns(row.result.figures.get(name))
         writer.writerow([*cells, row.result.decision_ms])
@@ -84,30 +77,34 @@ def write_cross_csv(rows: Sequence[CrossRow], path: Path) -> None:
 def plot_across(rows: Sequence[CrossRow], path: Path) -> None:
     """A PNG with a column per scenario: throughput with its bound above, efficiency below, over the fleet's size.
 
-    In a world without deliveries the return of all robots stands for throughput.
+    In a world without deliveries the return of all robots stands for throughput, and there is no efficiency.
     """
     scenarios = list(dict.fromkeys(row.scenario for row in rows))
-    figure = Figure(figsize=(4.2 * len(scenarios) + 0.5, 6.4), layout="constrained")
+    num_panels = 2 if any(row.efficiency is not None for row in rows) else 1
+    figure = Figure(figsize=(4.2 * len(scenarios) + 0.5, 3.2 * num_panels), layout="constrained")
+    colours = {policy: f"C{k}" for k, policy in enumerate(dict.fromkeys(row.result.policy for row in rows))}
     for column, name in enumerate(scenarios, 1):
         of_scenario = [row for row in rows if row.scenario == name]
-        above = figure.add_subplot(2, len(scenarios), column)
-        below = figure.add_subplot(2, len(scenarios), len(scenarios) + column)
-        _plot_panel(above, of_scenario, efficiency=False)
-        _plot_panel(below, of_scenario, efficiency=True)
+        above = figure.add_subplot(num_panels, len(scenarios), column)
+        _plot_panel(above, of_scenario, colours, efficiency=False)
         above.set_title(name, fontsize=10)
         above.set_ylabel(THROUGHPUT if of_scenario[0].throughput is not None else "return_sum", fontsize=8)
-        below.set_ylabel("efficiency", fontsize=8)
-        below.set_ylim(0.0, 1.05)
-        below.set_xlabel("robots", fontsize=8)
         above.legend(fontsize=7)
+        lowest = above
+        if num_panels == 2:
+            lowest = figure.add_subplot(2, len(scenarios), len(scenarios) + column)
+            _plot_panel(lowest, of_scenario, colours, efficiency=True)
+            lowest.set_ylabel("efficiency", fontsize=8)
+            lowest.set_ylim(0.0, 1.05)
+        lowest.set_xlabel("robots", fontsize=8)
     with write_atomically(path) as file:
         figure.savefig(file, format="png", dpi=120)
 
 
-def _plot_panel(axes: Axes, rows: Sequence[CrossRow], *, efficiency: bool) -> None:
+def _plot_panel(axes: Axes, rows: Sequence[CrossRow], colours: Mapping[str, str], *, efficiency: bool) -> None:
     axes.tick_params(labelsize=8)
     axes.grid(alpha=0.3)
-    for policy in dict.fromkeys(row.result.policy for row in rows):
+    for policy, colour in colours.items():
         points = []
         for row in rows:
             value = row.efficiency if efficiency else row.throughput or row.result.figures["return_sum"]
@@ -115,7 +112,8 @@ def _plot_panel(axes: Axes, rows: Sequence[CrossRow], *, efficiency: bool) -> No
                 points.append((row.num_robots, value.mean, 0.0 if math.isnan(value.half_width) else value.half_width))
         if points:
             sizes, means, widths = zip(*sorted(points), strict=True)
-            axes.errorbar(sizes, means, yerr=widths, marker="o", markersize=4, capsize=3, linewidth=1.2, label=policy)
+            axes.errorbar(sizes, means, yerr=widths, fmt="o-", markersize=4, capsize=3, color=colour, label=policy)
+    axes.set_xticks(sorted({row.num_robots for row in rows}))
     bounds = sorted({(row.num_robots, row.bound.deliveries_per_h) for row in rows if row.bound is not None})
     if bounds and not efficiency:
         axes.plot(*zip(*bounds, strict=True), linestyle="--", color="#444444", linewidth=1.2, marker="_", label="bound")

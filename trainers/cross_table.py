@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainers.cross_report import CrossRow
-from trainers.evaluation import Estimate
+from trainers.efficiency import EFFICIENCY, THROUGHPUT, bound_text
+from trainers.evaluation import plain_number
 
 __all__ = ["LeftOut", "cross_lines"]
 
@@ -42,15 +42,15 @@ class _Column:
     decimals: int = 6
 
     def cell(self, row: CrossRow) -> str:
-        value = row.efficiency if self.figure == "efficiency" else row.result.figures.get(self.figure)
+        value = row.efficiency if self.figure == EFFICIENCY else row.result.figures.get(self.figure)
         if value is None:
             return "-"
-        return _with_interval(value, self.decimals) if self.interval else _plain(value.mean)
+        return value.text(self.decimals) if self.interval else plain_number(value.mean)
 
 
 _COLUMNS = (
-    _Column("efficiency", "efficiency", interval=True, decimals=3),
-    _Column("deliveries/h", "deliveries_per_h", interval=True),
+    _Column("efficiency", EFFICIENCY, interval=True, decimals=3),
+    _Column("deliveries/h", THROUGHPUT, interval=True),
     _Column("collisions", "collisions"),
     _Column("deadlocks", "deadlocks"),
     _Column("waiting", "waiting_share"),
@@ -96,8 +96,8 @@ def _block(scenario: str, rows: Sequence[CrossRow], missing: Sequence[LeftOut], 
     for num_robots in dict.fromkeys(row.num_robots for row in rows):
         of_fleet = [row for row in rows if row.num_robots == num_robots]
         bound = of_fleet[0].bound
-        most = "" if bound is None else f", bound {_plain(bound.deliveries_per_h)} deliveries/h"
-        lines.append(f"{num_robots} {_plural('robot', num_robots)}{most}")
+        most = "" if bound is None else f", {bound_text(bound)}"
+        lines += textwrap.wrap(f"{num_robots} {_plural('robot', num_robots)}{most}", width, subsequent_indent=_GAP)
         for row in of_fleet:
             cells = [column.cell(row).rjust(size) for column, size in zip(columns, widths, strict=True)]
             lines.append(_GAP.join([f"{_GAP}{row.result.policy}".ljust(first), *cells]))
@@ -132,20 +132,3 @@ def _width(column: _Column, rows: Sequence[CrossRow]) -> int:
 
 def _plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
-
-
-def _with_interval(value: Estimate, most: int) -> str:
-    """Mean and half width to the second digit of the half width: what lies beyond is noise."""
-    if math.isnan(value.half_width) or value.half_width == 0.0:
-        return _plain(value.mean)
-    decimals = min(most, max(0, 1 - math.floor(math.log10(value.half_width))))
-    return f"{value.mean:.{decimals}f} ± {value.half_width:.{decimals}f}"
-
-
-def _plain(value: float) -> str:
-    """Four digits at least, never an exponent for what people count."""
-    if value == 0.0 or not math.isfinite(value):
-        return f"{value:g}"
-    if abs(value) >= 1000.0:
-        return f"{value:.0f}"
-    return f"{value:.4g}"

@@ -31,6 +31,7 @@ from bridge.scenario import Scenario, load_scenario
 from bridge.warehouse.recording import record_gif
 from trainers.comparison import compare_run
 from trainers.config import TrainConfig, train_config
+from trainers.efficiency import with_efficiency
 from trainers.evaluation import EvaluationRow, evaluate
 from trainers.exporting import export_run
 from trainers.loading import load_policy
@@ -80,9 +81,10 @@ def run_demo(scenario_name: str, run_dir: Path, updates: int | None = None) -> N
         f"    {decisions - different:,} of {decisions:,} decisions equal to the checkpoint's", highlight=False
     )
     _say(console, "4/4 driving the headless player over the ML-Agents protocol, each robot from its own observation")
-    rows = _in_order([*comparison.rows, *_drive_player(scenario, export_dir, config)])
-    write_evaluation_csv(rows, comparison.csv_file)
-    plot_comparison(rows, open_world(scenario).spec.metrics, comparison.plot_file)
+    driven = [with_efficiency(row, comparison.bound) for row in _drive_player(scenario, export_dir, config)]
+    rows = _in_order([*comparison.rows, *driven])
+    write_evaluation_csv(rows, comparison.csv_file, comparison.bound)
+    plot_comparison(rows, open_world(scenario).spec.metrics, comparison.plot_file, comparison.bound)
     _record(scenario, export_dir, run_dir / "fleet.gif", config)
     (run_dir / _MARKER).write_text(json.dumps(_summary(rows, decisions, different, started), indent=2) + "\n")
     console.print(_closing_table(rows))

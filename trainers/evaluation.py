@@ -14,7 +14,7 @@ from bridge.policy import PolicyFactory
 from bridge.registry import World, open_world
 from bridge.scenario import Scenario
 
-__all__ = ["Estimate", "EvaluationRow", "evaluate", "evaluation_row", "play"]
+__all__ = ["Estimate", "EvaluationRow", "evaluate", "evaluation_row", "plain_number", "play"]
 
 _MAX_ENVS = 16
 
@@ -32,7 +32,21 @@ class Estimate:
     half_width: float
 
     def __str__(self) -> str:
-        return f"{self.mean:.4g}" if math.isnan(self.half_width) else f"{self.mean:.4g} ± {self.half_width:.2g}"
+        return self.text()
+
+    def text(self, most_decimals: int = 6) -> str:
+        """Mean ± half width, both to the second digit of the half width: what lies beyond is noise."""
+        if math.isnan(self.half_width) or self.half_width == 0.0:
+            return plain_number(self.mean)
+        decimals = min(most_decimals, max(0, 1 - math.floor(math.log10(self.half_width))))
+        return f"{self.mean:.{decimals}f} ± {self.half_width:.{decimals}f}"
+
+
+def plain_number(value: float) -> str:
+    """Four digits at least, never an exponent for what people count."""
+    if value == 0.0 or not math.isfinite(value):
+        return f"{value:g}"
+    return f"{value:.0f}" if abs(value) >= 1000.0 else f"{value:.4g}"
 
 
 @dataclass(frozen=True)

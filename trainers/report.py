@@ -11,12 +11,15 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from rich import box
 from rich.table import Table
 
 from bridge.episodes import EpisodeResult
 from bridge.errors import ScenarioError
+from bridge.planners.bound import ThroughputBound
 from bridge.specs import MetricSpec
 from trainers.checkpoint import write_atomically
+from trainers.efficiency import BOUND_PARTS, EFFICIENCY, THROUGHPUT
 from trainers.evaluation import EvaluationRow
 from trainers.metrics_log import read_metrics
 from trainers.runs import RunFolder
@@ -24,6 +27,11 @@ from trainers.runs import RunFolder
 __all__ = ["evaluation_table", "plot_comparison", "plot_learning_curves", "write_evaluation_csv", "write_robots_csv"]
 
 _MAX_PANELS = 12
+# What a comparison shows first; a world's other figures follow in its own order.
+_TELLING = (
+    "return_sum", EFFICIENCY, THROUGHPUT, "collisions", "deadlocks", "livelocks", "blocked_moves", "waiting_share",
+    "flow_time_mean_s", "flow_time_p95_s", "empty_share", "utilisation",
+)  # fmt: skip
 
 
 def evaluation_table(rows: Sequence[EvaluationRow], title: str = "evaluation") -> Table:
@@ -31,27 +39,33 @@ def evaluation_table(rows: Sequence[EvaluationRow], title: str = "evaluation") -
 
     There are many figures and few policies: so that it fits into a terminal of 80 columns.
     """
-    table = Table(title=title)
-    # What finds no room goes on in the next line: nothing is cut.
+    # No lines between columns, which take room; what finds none goes on in the next line: nothing is cut.
+    caption = f"mean ± half of its 95 % confidence interval over {rows[0].num_episodes} episodes" if rows else None
+    table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("figure", overflow="fold")
     for row in rows:
         table.add_column(row.policy, justify="right", overflow="fold")
     for name in _figure_names(rows):
-        table.add_row(name, *(str(row.figures[name]) if name in row.figures else "-" for row in rows))
+        table.add_row(name, *(row.figures[name].text(3) if name in row.figures else "-" for row in rows))
     if any(not math.isnan(row.decision_ms) for row in rows):
         table.add_row("decision_ms", *(f"{row.decision_ms:.2g}" for row in rows))
     return table
 
 
-def write_evaluation_csv(rows: Sequence[EvaluationRow], path: Path) -> None:
-    """One line per policy; columns ``<figure>`` and ``<figure>_ci95`` (half width), and ``decision_ms``."""
+def write_evaluation_csv(rows: Sequence[EvaluationRow], path: Path, bound: ThroughputBound | None = None) -> None:
+    """One line per policy; columns ``<figure>`` and ``<figure>_ci95`` (half width), and ``decision_ms``.
+
+    With a bound, ``bound_per_h`` and its parts stand before the figures.
+    """
     names = _figure_names(rows)
     text = io.StringIO()
     writer = csv.writer(text)
     columns = [column for name in names for column in (name, f"{name}_ci95")]
-    writer.writerow(["policy", "episodes", *columns, "decision_ms"])
+    limits = {} if bound is None else {"bound_per_h": bound.deliveries_per_h}
+    limits |= {} if bound is None else {f"bound_{part}": getattr(bound, part) for part in BOUND_PARTS}
+    writer.writerow(["policy", "episodes", *limits, *columns, "decision_ms"])
     for row in rows:
-        cells: list[Any] = [row.policy, row.num_episodes]
+        cells: list[Any] = [row.policy, row.num_episodes, *limits.values()]
         for name in names:
             estimate = row.figures.get(name)
             cells += ["", ""] if estimate is None else [estimate.mean, estimate.half_width]
@@ -102,17 +116,26 @@ def plot_learning_curves(run: RunFolder, path: Path) -> None:
     _save(figure, path)
 
 
-def plot_comparison(rows: Sequence[EvaluationRow], metrics: Sequence[MetricSpec], path: Path) -> None:
-    """A PNG with one bar chart per metric of the world (and the return): mean and 95% confidence interval."""
+def plot_comparison(
+    rows: Sequence[EvaluationRow], metrics: Sequence[MetricSpec], path: Path, bound: ThroughputBound | None = None
+) -> None:
+    """A PNG with one bar chart per figure, the most telling ones: mean and 95% confidence interval, and the bound."""
     arrows = {True: " (higher is better)", False: " (lower is better)", None: ""}
-    titles = {"return_sum": "return_sum"} | {m.name: m.name + arrows[m.higher_is_better] for m in metrics}
-    names = [name for name in titles if any(name in row.figures for row in rows)][:_MAX_PANELS]
+    titles = {"return_sum": "return_sum", EFFICIENCY: f"{EFFICIENCY} (1: the bound)"}
+    titles |= {m.name: m.name + arrows[m.higher_is_better] for m in metrics}
+    known = [name for name in dict.fromkeys((*_TELLING, *titles)) if name in titles]
+    names = [name for name in known if any(name in row.figures for row in rows)][:_MAX_PANELS]
     figure, panels = _grid(len(names))
     for name, axes in zip(names, panels, strict=True):
         shown = [row for row in rows if name in row.figures]
         means = [row.figures[name].mean for row in shown]
         widths = [0.0 if math.isnan(row.figures[name].half_width) else row.figures[name].half_width for row in shown]
         axes.bar([row.policy for row in shown], means, yerr=widths, capsize=4, color="#4477aa")
+        if name == THROUGHPUT and bound is not None:
+            axes.axhline(bound.deliveries_per_h, linestyle="--", color="#444444", linewidth=1.2, label="bound")
+            axes.legend(fontsize=7)
+        if name == EFFICIENCY or not any(means):
+            axes.set_ylim(0.0, 1.05)
         axes.set_title(titles[name], fontsize=9)
         axes.tick_params(axis="x", labelrotation=20)
     _save(figure, path)

@@ -102,6 +102,10 @@ def test_evaluate_across_refuses_the_training_seed_twice_the_same_and_fleets_wit
         evaluate_across(folder / "run", seeds=(1,), num_episodes=1)
     with pytest.raises(ScenarioError, match=r"seeds: expected distinct seeds, got 5, 5\."):
         evaluate_across(folder / "run", seeds=(5, 5))
+    with pytest.raises(ScenarioError, match=r"fleets: expected distinct numbers of robots, got 4, 8, 4\."):
+        evaluate_across(folder / "run", fleets=(4, 8, 4))
+    with pytest.raises(ScenarioError, match=r"scenarios: expected scenarios of distinct names, got trained, trained\."):
+        evaluate_across(folder / "run", [load_scenario(folder / "trained.yaml")] * 2)
     with pytest.raises(ScenarioError, match=r"fleet: expected at most 28 robots .*got 29"):
         evaluate_across(folder / "run", fleets=(29,))
 
