@@ -113,7 +113,7 @@ def _thank_helpers(fleet: Fleet, outcome: Outcome, rules: MeetingRules, state: M
             outcome.served[env, helper] = _HELPED
             state.sums[env, MEETINGS] += 1.0
             state.helper[env, robot] = -1
-            _free(fleet, state, env, helper)
+            _free(fleet, rules, state, env, helper)
         elif helper >= 0 and fleet.held[env, robot] & HELD_SERVED != 0:
             fleet.held[env, helper] |= HELD_HELPING
 
@@ -128,16 +128,18 @@ def _release(fleet: Fleet, rules: MeetingRules, state: MeetingState, env: int) -
                 state.station[env, picker] = -1
                 state.called[env, station] = False
             elif state.demand[station] == 0 or fleet.charge[env, picker] <= 0.0:
-                _free(fleet, state, env, picker)
+                _free(fleet, rules, state, env, picker)
 
 
 @kernel_part
-def _free(fleet: Fleet, state: MeetingState, env: int, picker: int) -> None:
-    """The picker has nothing to do; nobody has claimed its meeting place."""
-    if state.station[env, picker] >= 0:
-        state.called[env, state.station[env, picker]] = False
+def _free(fleet: Fleet, rules: MeetingRules, state: MeetingState, env: int, picker: int) -> None:
+    """The picker has nothing to do; nobody has claimed its meeting place. It may have been sent to a charger since."""
+    station = state.station[env, picker]
+    if station >= 0:
+        state.called[env, station] = False
         state.station[env, picker] = -1
-        fleet.goal[env, picker] = -1
+        if fleet.goal[env, picker] == rules.place[station]:
+            fleet.goal[env, picker] = -1
 
 
 @kernel_part
