@@ -116,6 +116,7 @@ class Outcome(NamedTuple):
 
     Attributes:
         lived: bool, was alive before the step.
+        carried: bool, had a load before the step: the one that it moved with.
         refused: bool, its motion was refused because of a rack, a wall or a robot.
         robot_contacts: int32, robots that it touched.
         rack_contacts: int32, 1 if it touched a rack or wall.
@@ -128,6 +129,7 @@ class Outcome(NamedTuple):
     """
 
     lived: Bool
+    carried: Bool
     refused: Bool
     robot_contacts: Int32
     rack_contacts: Int32
@@ -203,8 +205,8 @@ def make_fleet(num_envs: int, num_robots: int) -> Fleet:
 
 def make_outcome(num_envs: int, num_robots: int) -> Outcome:
     """Nothing has happened yet."""
-    dtypes: dict[str, type[np.generic]] = {"lived": np.bool_, "refused": np.bool_, "leaving": np.bool_}
-    dtypes |= {"moved_m": np.float32, "pause": np.int8}
+    flags = dict.fromkeys(("lived", "carried", "refused", "leaving"), np.bool_)
+    dtypes: dict[str, type[np.generic]] = {**flags, "moved_m": np.float32, "pause": np.int8}
     return Outcome(**{name: np.zeros((num_envs, num_robots), dtypes.get(name, np.int32)) for name in Outcome._fields})
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.jit import index, lean_kernel
-from bridge.warehouse.fleet import Fleet
+from bridge.warehouse.fleet import Fleet, Outcome
 
 __all__ = ["count_step", "end_episodes", "note_lives", "report_lives", "show_lives"]
 
@@ -16,12 +16,13 @@ Int64 = NDArray[np.int64]
 
 
 @lean_kernel
-def note_lives(alive: Bool, lived: Bool) -> None:
-    """Note who lives before the step: (E, N) bool to (E, N) bool."""
-    num_envs, num_robots = alive.shape
+def note_lives(fleet: Fleet, outcome: Outcome) -> None:
+    """Note who lives before the step, and who carries a load in it: ``lived`` and ``carried`` of the outcome."""
+    num_envs, num_robots = fleet.alive.shape
     for env in range(num_envs):
         for robot in range(num_robots):
-            lived[env, robot] = alive[env, robot]
+            outcome.lived[env, robot] = fleet.alive[env, robot]
+            outcome.carried[env, robot] = fleet.loaded[env, robot]
 
 
 @lean_kernel

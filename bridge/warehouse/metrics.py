@@ -182,11 +182,8 @@ def add_to_tally(fleet: Fleet, outcome: Outcome, clock: MetricClock, steps: Int3
             tally.moved[env, robot] = (moved_m > 0.0) | (pause == DRIVES)
             if not (counts & lived):
                 continue
-            # A load is taken or handed over at the end of the step, and after one of several pick-ups a robot still
-            # counts as empty. As numbers, or it would become a branch.
-            carried = (number_of(fleet.loaded, env, robot) & np.uint8(served != 1)) | np.uint8(served == 2)
             tally.distance[env, robot] += moved_m
-            tally.loaded_distance[env, robot] += moved_m * np.float32(carried)
+            tally.loaded_distance[env, robot] += moved_m * np.float32(number_of(outcome.carried, env, robot))
             tally.present[env, robot] += 1
             tally.busy[env, robot] += busy
             tally.waiting[env, robot] += waits

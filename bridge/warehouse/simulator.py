@@ -186,7 +186,7 @@ class WarehouseSimulator(RobotsView):
             *self._motion.takes,
             *([self._take_messages] if self._radio is not None else []),
             *self._hooks("before_motion"),
-            bind(note_lives, fleet.alive, outcome.lived),
+            bind(note_lives, fleet, outcome),
             *self._motion.calls,
             *([bind(note_pauses, fleet, pose, outcome)] if has_pauses(self._config, self._layout) else []),
             bind_drain(fleet, outcome, self._traits, self._stream.loads, self._keys[Purpose.TASK]),

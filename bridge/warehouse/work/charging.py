@@ -217,10 +217,8 @@ def charge_robots(
                 state.empty[env, robot] = False
                 fleet.off_duty[env, robot] &= ~OFF_CHARGING
                 continue
-            served = outcome.served[env, robot]
-            # While it drove, the load of now was on board already, or that which it has delivered still was.
-            loaded = served == 2 or (fleet.loaded[env, robot] and served != 1)
-            drained = drained_share(fleet, outcome, traits, loads, task_keys[env], env, robot, loaded)
+            carried = outcome.carried[env, robot]
+            drained = drained_share(fleet, outcome, traits, loads, task_keys[env], env, robot, carried)
             _count(fleet, outcome, rules, state, env, robot, drained)
             charger = state.charger[env, robot]
             if charger < 0 or not has_arrived(floor, fleet, pose, env, robot, radius_m):

@@ -9,7 +9,7 @@ import pytest
 
 from bridge.planners.pibt import PibtPolicy
 from bridge.policy import RandomPolicy
-from bridge.warehouse.config import ContactConfig, RoleConfig, TaskConfig
+from bridge.warehouse.config import ContactConfig, DifferentialDriveConfig, RoleConfig, TaskConfig
 from bridge.warehouse.config_monitoring import MetricsConfig
 from bridge.warehouse.metrics import ROBOT_METRICS, make_clock, make_tally, metric_values
 from bridge.warehouse.simulator import WarehouseSimulator
@@ -194,3 +194,28 @@ def test_pickers_are_left_out_of_how_busy_and_how_fair_carriers_are(make_warehou
     assert figures["delivery_gini"] == pytest.approx(gini)
     busy_s = simulator.robot_metrics[0, :, simulator.robot_metric_names.index("busy_s")]
     assert busy_s.tolist() == [200.0] * 4 + [0.0] * 2
+
+
+def test_way_of_a_load_counts_to_where_its_robot_left_the_floor(make_warehouse: Any) -> None:
+    config, layout = make_warehouse(
+        FLOOR,
+        6,
+        drive=DifferentialDriveConfig(decision_steps=10),
+        contact=ContactConfig(rule="despawn", respawn_after_s=1.0),
+        episode_steps=300,
+    )
+    simulator = WarehouseSimulator(config, layout, 1)
+    policy = RandomPolicy(simulator.spec, 0)
+    simulator.reset(seed=0)
+    rng, way_m, lost_m = np.random.default_rng(0), 0.0, 0.0
+    for _ in range(300):
+        simulator._fleet.loaded[0] |= simulator.has_task[0] & (rng.random(6) < 0.3)
+        loaded = simulator.loaded[0].copy()
+        policy.act(simulator.arrays)
+        simulator.step()
+        moved_m = simulator.outcome.moved_m[0] * loaded
+        way_m += float(moved_m.sum())
+        lost_m += float(moved_m[simulator.outcome.leaving[0]].sum())
+    figures = dict(zip(simulator.spec.metric_names, simulator.arrays.metrics[0], strict=True))
+    assert lost_m > 0.5
+    assert figures["empty_share"] == pytest.approx(1 - way_m / figures["distance_m"], abs=1e-6)
