@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import bind, kernel_part, lean_kernel
 from bridge.specs import MetricSpec
-from bridge.warehouse.config import WarehouseConfig
+from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
 from bridge.warehouse.feature import HELD_HELPING, OFF_PICKING, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
@@ -113,11 +113,11 @@ def _make_rules(parts: Parts) -> MeetingRules:
     assert layout.meeting is not None, "loading.load_layout makes meeting places where there are pickers"
     place = np.full(len(parts.floor.goal_cell), -1, np.int32)
     place[parts.floor.pickups] = np.searchsorted(parts.floor.goal_cell, layout.meeting)
-    service = config.tasks.service
+    service, drives = config.tasks.service, isinstance(config.drive, DifferentialDriveConfig)
     return MeetingRules(
         is_picker=_pickers(config),
         place=place,
-        slow_mps=np.inf if service is None else float(service.docking_speed_mps),
+        slow_mps=float(service.docking_speed_mps) if service is not None and drives else np.inf,
         takes_time=service is not None,
         radius_m=float(parts.radius_m),
     )

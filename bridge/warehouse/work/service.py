@@ -1,8 +1,9 @@
 """Stations that take their time: who is served when, who waits, and where the time of a transport goes.
 
 A station serves one robot at a time. A robot that has reached the station of
-its task, and is not faster than the docking speed, is served at once if the
-station is free; its service lasts ``pick_s`` or ``drop_s``, drawn uniformly
+its task, and with differential drive is not faster than the docking speed, is served at once if the
+station is free (who moves from cell to cell comes to rest with every step); its
+service lasts ``pick_s`` or ``drop_s``, drawn uniformly
 within ``spread`` of it, rounded up to whole steps. Until then it is *held*: it
 stands whatever it is told. The others wait, free to move; the one that
 has been at the station for longest is next, the lower slot among equals.
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import bind, kernel_part, lean_kernel
 from bridge.specs import MetricSpec
-from bridge.warehouse.config import ServiceConfig
+from bridge.warehouse.config import DifferentialDriveConfig, ServiceConfig
 from bridge.warehouse.feature import HELD_SERVED, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
@@ -78,7 +79,7 @@ class ServiceTimes(NamedTuple):
         pick_steps: Steps of a pick, not rounded.
         drop_steps: Steps of a drop, not rounded.
         spread: Half the width of their uniform distribution, as a share.
-        docking_speed: Largest speed in m/s at which a service begins.
+        docking_speed: Largest speed in m/s at which a service begins; inf for robots that move from cell to cell.
     """
 
     pick_steps: float
@@ -123,11 +124,10 @@ def make_service_state(num_envs: int, num_robots: int, num_goals: int) -> Servic
     )
 
 
-def make_service_times(service: ServiceConfig, step_s: float) -> ServiceTimes:
-    """The times of a scenario."""
-    return ServiceTimes(
-        service.pick_s / step_s, service.drop_s / step_s, float(service.spread), float(service.docking_speed_mps)
-    )
+def make_service_times(service: ServiceConfig, step_s: float, *, drives: bool) -> ServiceTimes:
+    """The times of a scenario; ``drives``: with differential drive."""
+    docking_speed = float(service.docking_speed_mps) if drives else np.inf
+    return ServiceTimes(service.pick_s / step_s, service.drop_s / step_s, float(service.spread), docking_speed)
 
 
 class Service(Feature):
@@ -135,7 +135,8 @@ class Service(Feature):
 
     def __init__(self, parts: Parts, service: ServiceConfig) -> None:
         self._parts = parts
-        self._times = make_service_times(service, parts.step_s)
+        drives = isinstance(parts.config.drive, DifferentialDriveConfig)
+        self._times = make_service_times(service, parts.step_s, drives=drives)
         num_envs, num_robots = parts.fleet.cell.shape
         self._state = make_service_state(num_envs, num_robots, len(parts.floor.goal_cell))
         self._self_at = parts.column("self", "being_served")

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from bridge.planners.pibt import PibtPolicy
-from bridge.warehouse.config import DifferentialDriveConfig, ServiceConfig, TaskConfig
+from bridge.planners.pibt_heading import PibtHeadingPolicy
+from bridge.warehouse.config import DifferentialDriveConfig, HeadingGridConfig, ServiceConfig, TaskConfig
 from bridge.warehouse.simulator import WarehouseSimulator
 from bridge.warehouse.view import LEFT
 from bridge.warehouse.work.service import SERVICE_METRICS
@@ -66,6 +67,29 @@ def test_service_holds_a_robot_for_its_time_and_then_gives_it_the_load(make_ware
         simulator.step()
     assert simulator.outcome.served[0, 0] == 2
     assert simulator.outcome.task_steps[0, 0] == 3 + 3 + 5
+
+
+def test_robot_with_heading_is_served_in_the_step_of_its_arrival_as_on_the_plain_grid(make_warehouse: Any) -> None:
+    """Who drives a cell in a step has come to rest at its end; docking takes no time of its own."""
+    service = ServiceConfig(pick_s=3.0, drop_s=2.0)
+    simulator = _make(make_warehouse, HALL, 1, service, drive=HeadingGridConfig(), episode_steps=120)
+    policy = PibtHeadingPolicy(simulator)
+    drove = delivered = 0
+    for _ in range(120):
+        policy.act(simulator.arrays)
+        simulator.step()
+        outcome, turned = simulator.outcome, simulator._pose.turn_rate[0, 0] != 0.0
+        drove += int(outcome.moved_m[0, 0] > 0.0 or turned)
+        if outcome.served[0, 0] == 2:
+            delivered += 1
+            # Steps on the way and at stations, and no other.
+            assert outcome.task_steps[0, 0] == drove + 3 + 2
+            drove = 0
+    assert delivered > 3
+    figures = _figures(simulator)
+    assert figures["pick_s"] == 3.0
+    assert figures["drop_s"] == 2.0
+    assert figures["empty_travel_s"] + figures["loaded_travel_s"] == pytest.approx(figures["transport_s"] - 5.0)
 
 
 @pytest.mark.parametrize("count", [1, 5])
