@@ -17,6 +17,7 @@ from bridge.warehouse.floor import Floor
 from bridge.warehouse.layout import Layout
 
 __all__ = [
+    "HELD_CHARGING",
     "HELD_DELAYED",
     "HELD_HELPING",
     "HELD_SERVED",
@@ -38,6 +39,7 @@ HELD_DELAYED: Final = 2
 HELD_STOPPED: Final = 4
 HELD_SLOW: Final = 8
 HELD_HELPING: Final = 16
+HELD_CHARGING: Final = 32
 
 # Bits of ``Fleet.off_duty``.
 OFF_CHARGING: Final = 1

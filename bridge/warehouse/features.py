@@ -147,7 +147,8 @@ def holds_robots(config: WarehouseConfig, layout: Layout) -> bool:
     """Some feature lets robots stand whatever they are told."""
     random = config.randomisation
     delays = random is not None and random.execution_delays is not None
-    return config.tasks.service is not None or delays or config.contact.rule == "stop" or has_slow_cells(config, layout)
+    stands = config.tasks.service is not None or config.contact.rule == "stop" or config.charges
+    return stands or delays or has_slow_cells(config, layout)
 
 
 def has_pauses(config: WarehouseConfig, layout: Layout) -> bool:

@@ -70,7 +70,8 @@ class JamWatch:
         sides = half_sides(config.fleet)[1]
         # Discs have no sides.
         half_width = np.where(sides > 0.0, sides, parts.traits.radius_m) if len(sides) else parts.traits.radius_m
-        limits = make_jam_limits(config.deadlock, parts.step_s, self._turning, float(half_width.max()))
+        widest_m = float(half_width.max())
+        limits = make_jam_limits(config.deadlock, parts.step_s, self._turning, widest_m, config.charges)
         self._relocates = limits.relocate
         scratch = make_jam_scratch(parts.layout.blocked.size, num_robots)
         self._resolved = np.zeros((num_envs, len(RESOLVED_METRICS)))

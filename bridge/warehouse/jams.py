@@ -17,7 +17,7 @@ stuck robots that wait for each other is a deadlock; they are looked for once a 
 *Livelock*. A robot with a task has made no progress for ``no_progress_s``: it
 has not come nearer to its target than it ever was since it was given it,
 whether it stands, spins or shuttles. Robots that stand at their target, robots
-in a deadlock and robots with an empty battery are not counted.
+in a deadlock and robots with an empty battery, or held at a charger since, are not counted.
 
 A deadlock counts once, however many robots it holds; it ends for a robot that
 moves or whose way is free. The time lost is that of each robot concerned, from
@@ -35,6 +35,7 @@ from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.config_monitoring import DeadlockConfig
 from bridge.warehouse.drives.cell_lists import CellLists, link, make_cell_lists
 from bridge.warehouse.durations import steps_of
+from bridge.warehouse.feature import HELD_CHARGING
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 
@@ -101,6 +102,7 @@ class JamLimits(NamedTuple):
         drives: Robots are not in step with the cells.
         look_steps: Circles are looked for every so many steps: at each on the grid, once a second where robots drive.
         widest_m: Half of how wide the widest robot is; for drives.
+        charges: Robots charge, some of them with a task.
     """
 
     cycle_steps: int
@@ -109,6 +111,7 @@ class JamLimits(NamedTuple):
     drives: bool
     look_steps: int
     widest_m: float
+    charges: bool = False
 
 
 class JamScratch(NamedTuple):
@@ -119,7 +122,9 @@ class JamScratch(NamedTuple):
     mark: Int32
 
 
-def make_jam_limits(config: DeadlockConfig, step_s: float, drives: bool, widest_m: float) -> JamLimits:
+def make_jam_limits(
+    config: DeadlockConfig, step_s: float, drives: bool, widest_m: float, charges: bool = False
+) -> JamLimits:
     """The limits of a scenario whose steps last ``step_s``; see :class:`JamLimits`."""
     return JamLimits(
         cycle_steps=max(steps_of(config.cycle_s, step_s), 1),
@@ -128,6 +133,7 @@ def make_jam_limits(config: DeadlockConfig, step_s: float, drives: bool, widest_
         drives=drives,
         look_steps=max(round(1.0 / step_s), 1) if drives else 1,
         widest_m=widest_m,
+        charges=charges,
     )
 
 
@@ -198,7 +204,7 @@ def find_jams(
             moved = acted | (not fleet.alive[env, robot])
             still = 0 if moved else jams.still[env, robot] + 1
             jams.still[env, robot] = still
-            waiting = _note_progress(fleet, jams, env, robot)
+            waiting = _note_progress(fleet, limits, jams, env, robot)
             stalled = jams.stalled[env, robot]
             candidates += waiting & (limits.cycle_steps <= (stalled if limits.drives else still))
             suspects += (jams.state[env, robot] != 0) | (stalled >= limits.progress_steps)
@@ -218,11 +224,13 @@ def find_jams(
 
 
 @kernel_part
-def _note_progress(fleet: Fleet, jams: Jams, env: int, robot: int) -> bool:
+def _note_progress(fleet: Fleet, limits: JamLimits, jams: Jams, env: int, robot: int) -> bool:
     """Count steps without progress; whether the robot is on its way and could drive."""
     # Without branches: which robots come nearer is hard to foresee.
     goal, left = fleet.goal[env, robot], fleet.route[env, robot] >> 4
     could_drive = fleet.alive[env, robot] & (goal >= 0) & (fleet.charge[env, robot] > 0.0)
+    if limits.charges:
+        could_drive &= fleet.held[env, robot] & HELD_CHARGING == 0
     works = could_drive & (fleet.pickup[env, robot] >= 0)
     nearest, stalled = jams.nearest[env, robot], jams.stalled[env, robot]
     nearer = works & ((goal != jams.goal[env, robot]) | (left < nearest) | (left == 0))

@@ -12,6 +12,8 @@ A robot charges while it stands at its charger, also when its battery is empty.
 One whose battery becomes empty anywhere else is *stranded*: it gives back its
 charger or its place in the queue. If it happens to stand at a charger, it gets
 this one, also if another robot was on its way there: nobody else could reach it.
+So does one that strands there with a load that it has fetched: it is *held* until it has
+``until``, and then goes on with its task.
 The order in a step: drain (``battery``), service, then :func:`charge_robots`,
 :func:`send_to_chargers`, and dispatch.
 """
@@ -26,11 +28,11 @@ from numpy.typing import NDArray
 from bridge.jit import bind, kernel_part, lean_kernel
 from bridge.specs import MetricSpec
 from bridge.warehouse.config import WarehouseConfig
-from bridge.warehouse.feature import OFF_CHARGING, OFF_PICKING, OFF_STRANDED, Feature, Parts
+from bridge.warehouse.feature import HELD_CHARGING, OFF_CHARGING, OFF_PICKING, OFF_STRANDED, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool, Traits
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import Purpose
-from bridge.warehouse.work.arrival import has_arrived, is_at
+from bridge.warehouse.work.arrival import is_at
 from bridge.warehouse.work.battery import drained_share
 from bridge.warehouse.work.loads import Loads, make_loads
 from bridge.warehouse.work.off_duty import find_columns, observe_off_duty
@@ -89,6 +91,7 @@ class ChargeState(NamedTuple):
 
     Attributes:
         charger: (E, N) int32, goal of the charger that is kept for the robot; -1 for none.
+        holds: (E, N) int32, goal of the charger at which a robot with a task is held; -1 for none.
         since: (E, N) int32, step in which it went off duty.
         charging: (E, N) bool, it charged in the last step.
         empty: (E, N) bool, its battery is empty.
@@ -96,6 +99,7 @@ class ChargeState(NamedTuple):
     """
 
     charger: Int32
+    holds: Int32
     since: Int32
     charging: Bool
     empty: Bool
@@ -122,6 +126,7 @@ def make_charge_state(num_envs: int, num_robots: int) -> ChargeState:
     robots = (num_envs, num_robots)
     return ChargeState(
         charger=np.full(robots, -1, np.int32),
+        holds=np.full(robots, -1, np.int32),
         since=np.zeros(robots, np.int32),
         charging=np.zeros(robots, np.bool_),
         empty=np.zeros(robots, np.bool_),
@@ -145,7 +150,9 @@ class Charging(Feature):
     def begin(self, envs: Bool) -> None:
         """See :class:`Feature`."""
         self._parts.fleet.off_duty[envs] &= ~OFF_CHARGING
+        self._parts.fleet.held[envs] &= ~HELD_CHARGING
         self._state.charger[envs] = -1
+        self._state.holds[envs] = -1
         self._state.charging[envs] = False
         self._state.empty[envs] = False
         self.clear_figures(envs)
@@ -196,7 +203,7 @@ def charge_robots(
 
     Args:
         floor: The floor plan.
-        fleet: ``charge`` is advanced; ``goal`` and ``off_duty`` are cleared where a robot has enough.
+        fleet: ``charge`` is advanced; ``goal``, ``off_duty`` and ``held`` are cleared where a robot has enough.
         pose: Where robots are.
         outcome: Of the step.
         pool: ``claimed`` is cleared where a charger gets free.
@@ -212,16 +219,18 @@ def charge_robots(
         for robot in range(num_robots):
             state.charging[env, robot] = False
             if not fleet.alive[env, robot] or outcome.leaving[env, robot]:
-                # ``serve`` has released what it kept.
+                # ``serve`` has released what it was on its way to.
                 state.charger[env, robot] = -1
                 state.empty[env, robot] = False
                 fleet.off_duty[env, robot] &= ~OFF_CHARGING
+                _unplug(fleet, pool, state, env, robot)
                 continue
             carried = outcome.carried[env, robot]
             drained = drained_share(fleet, outcome, traits, loads, task_keys[env], env, robot, carried)
             _count(fleet, outcome, rules, state, env, robot, drained)
-            charger = state.charger[env, robot]
-            if charger < 0 or not has_arrived(floor, fleet, pose, env, robot, radius_m):
+            charger = max(state.charger[env, robot], state.holds[env, robot])
+            if charger < 0 or not is_at(floor, fleet, pose, charger, env, robot, radius_m):
+                _unplug(fleet, pool, state, env, robot)
                 if fleet.charge[env, robot] <= 0.0:
                     _let_go(fleet, pool, state, env, robot)
                 continue
@@ -230,6 +239,7 @@ def charge_robots(
             charge = min(fleet.charge[env, robot] + rules.gain[robot], 1.0)
             fleet.charge[env, robot] = charge
             if charge >= rules.until[robot]:
+                _unplug(fleet, pool, state, env, robot)
                 _let_go(fleet, pool, state, env, robot)
 
 
@@ -241,6 +251,15 @@ def _let_go(fleet: Fleet, pool: TaskPool, state: ChargeState, env: int, robot: i
         state.charger[env, robot] = -1
         fleet.goal[env, robot] = -1
     fleet.off_duty[env, robot] &= ~OFF_CHARGING
+
+
+@kernel_part
+def _unplug(fleet: Fleet, pool: TaskPool, state: ChargeState, env: int, robot: int) -> None:
+    """The robot is not held at a charger any more, if it was."""
+    if state.holds[env, robot] >= 0:
+        pool.claimed[env, state.holds[env, robot]] = False
+        state.holds[env, robot] = -1
+    fleet.held[env, robot] &= ~HELD_CHARGING
 
 
 @kernel_part
@@ -286,17 +305,25 @@ def send_to_chargers(
         if not envs[env]:
             continue
         for robot in range(num_robots):
-            off_duty = fleet.off_duty[env, robot] & ~(OFF_PICKING | OFF_STRANDED)
-            idle = fleet.alive[env, robot] and fleet.pickup[env, robot] < 0 and off_duty == 0
-            if idle and fleet.charge[env, robot] < rules.below[robot]:
-                if fleet.charge[env, robot] <= 0.0:
-                    charger = _charger_below(floor, fleet, pose, env, robot, radius_m)
-                    if charger < 0:
-                        continue
-                    _take_away(fleet, state, env, charger)
-                    _assign(fleet, pool, state, env, robot, charger)
-                fleet.off_duty[env, robot] |= OFF_CHARGING
-                state.since[env, robot] = steps[env]
+            is_low = fleet.alive[env, robot] and fleet.charge[env, robot] < rules.below[robot]
+            if not is_low or fleet.off_duty[env, robot] & ~(OFF_PICKING | OFF_STRANDED) != 0:
+                continue
+            charger = -1
+            if fleet.charge[env, robot] <= 0.0:
+                charger = _charger_below(floor, fleet, pose, state, env, robot, radius_m)
+                if charger < 0:
+                    continue
+                _take_away(fleet, state, env, charger)
+            if fleet.pickup[env, robot] >= 0:
+                if charger >= 0:
+                    pool.claimed[env, charger] = True
+                    state.holds[env, robot] = charger
+                    fleet.held[env, robot] |= HELD_CHARGING
+                continue
+            if charger >= 0:
+                _assign(fleet, pool, state, env, robot, charger)
+            fleet.off_duty[env, robot] |= OFF_CHARGING
+            state.since[env, robot] = steps[env]
         while True:
             robot = _next_in_queue(fleet, state, env)
             if robot < 0:
@@ -308,10 +335,15 @@ def send_to_chargers(
 
 
 @kernel_part
-def _charger_below(floor: Floor, fleet: Fleet, pose: Pose, env: int, robot: int, radius_m: float) -> int:
-    """The charger that the robot stands at, or -1."""
+def _charger_below(
+    floor: Floor, fleet: Fleet, pose: Pose, state: ChargeState, env: int, robot: int, radius_m: float
+) -> int:
+    """The charger that the robot stands at and that holds nobody, or -1."""
     for charger in floor.chargers:
         if is_at(floor, fleet, pose, int(charger), env, robot, radius_m):
+            for other in range(fleet.cell.shape[1]):
+                if state.holds[env, other] == charger:
+                    return -1
             return int(charger)
     return -1
 

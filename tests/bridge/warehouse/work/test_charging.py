@@ -11,9 +11,11 @@ from bridge.errors import ScenarioError
 from bridge.planners import PibtHeadingPolicy, PibtPolicy
 from bridge.registry import open_world
 from bridge.scenario import load_scenario
-from bridge.warehouse.config import BatteryConfig, ChargingConfig, RoleConfig
+from bridge.warehouse.config import BatteryConfig, ChargingConfig, DifferentialDriveConfig, RoleConfig
+from bridge.warehouse.feature import HELD_CHARGING
 from bridge.warehouse.simulator import WarehouseSimulator
 from bridge.warehouse.validation import check_warehouse
+from bridge.warehouse.view import RIGHT, STAY
 
 LANE = "C..P.S\n.....E"
 HALL = """
@@ -251,3 +253,67 @@ def test_an_episode_of_the_shipped_shift_sees_charges() -> None:
     assert figures["stranded"] == 0
     assert figures["min_charge"] < 0.3
     assert figures["deliveries"] > 10
+
+
+@pytest.mark.parametrize("drive", ["grid", "differential"])
+def test_robot_that_runs_flat_at_a_charger_with_its_load_is_charged_and_goes_on(
+    make_warehouse: Any, drive: str
+) -> None:
+    section: dict[str, Any] = {"drive": DifferentialDriveConfig(decision_steps=10)} if drive == "differential" else {}
+    simulator = _simulator(make_warehouse, "S.C.E\n.....\nP...P", 2, _battery(1.0), episode_steps=60, **section)
+    fleet, pose, pool = simulator._fleet, simulator._pose, simulator._pool
+    charger = int(simulator._floor.chargers[0])
+    # Both have a load; the first one's battery runs flat as it drives over the charger.
+    pose.x[0], pose.y[0] = [1.5 if drive == "grid" else 2.3, 1.5], [2.5, 1.5]
+    fleet.cell[0] = [1 if drive == "grid" else 2, 6]
+    pose.heading[0], pose.cos[0], pose.sin[0] = 0.0, 1.0, 0.0
+    fleet.loaded[0], fleet.charge[0], fleet.goal[0] = True, [5e-4, 1.0], fleet.delivery[0]
+    # The other one has been sent to this charger.
+    pool.claimed[0, charger] = True
+    numbers = fleet.number[0].tolist()
+    charges = []
+    for _ in range(6):
+        # Right, or straight on at full speed; the other one stands.
+        simulator.arrays.roles["carrier"].discrete_actions[0, :, :1] = [[RIGHT], [STAY]]
+        simulator.arrays.roles["carrier"].continuous_actions[0, :1, :1] = 1.0
+        charges.append(float(simulator.charge[0, 0]))
+        simulator.step()
+        assert (fleet.number[0].tolist(), simulator.has_task[0].all()) == (numbers, True)
+        assert _field(simulator, "target", "to_delivery")[0] == 1.0
+        assert _field(simulator, "target", "to_charger")[0] == 0.0
+    # Empty after a step, then 0.1 less 0.001 in each until it has 0.5, at which it goes.
+    assert charges == pytest.approx([5e-4, 0.0, 0.1, 0.199, 0.298, 0.397], abs=1e-5)
+    assert simulator.cells[0, 0] == 2
+    assert pool.claimed[0, charger]
+    assert not simulator.movable[0, 0]
+    place = pose.x[0, 0]
+    simulator.step()
+    assert simulator.movable[0, 0]
+    assert not pool.claimed[0, charger]
+    assert pose.x[0, 0] == place
+    simulator.step()
+    assert pose.x[0, 0] > place
+
+
+def test_charger_that_holds_a_robot_with_a_load_is_given_to_nobody(make_warehouse: Any) -> None:
+    """Also not to another one that runs flat beside it, and a new episode forgets all."""
+    drive = DifferentialDriveConfig(decision_steps=10)
+    fleet = (RoleConfig(role="carrier", count=2, radius_m=0.2, battery=_battery(1.0)),)
+    config, layout = make_warehouse("S.C.E\n.....\nP...P", fleet=fleet, drive=drive, episode_steps=9)
+    simulator = WarehouseSimulator(config, layout, 1)
+    simulator.reset(seed=0)
+    robots, pose = simulator._fleet, simulator._pose
+    pose.x[0], pose.y[0], robots.cell[0] = [2.3, 2.75], [2.5, 2.5], 2
+    robots.charge[0] = 5e-4
+    robots.loaded[0], robots.goal[0] = True, robots.delivery[0]
+    held = []
+    for _ in range(8):
+        simulator.arrays.roles["carrier"].continuous_actions[:] = 0.0
+        simulator.step()
+        held.append((robots.held[0] & HELD_CHARGING != 0).tolist())
+    # Held as its battery runs flat, 0.1 less 0.001 in each step until it has 0.5; then it is the other one's turn.
+    assert held == [[True, False]] * 6 + [[False, True]] * 2
+    simulator.step()
+    assert simulator.arrays.episode_over[0]
+    assert not (robots.held[0] & HELD_CHARGING).any()
+    assert simulator._pool.claimed[0].sum() == 0
