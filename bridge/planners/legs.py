@@ -79,9 +79,17 @@ def fewest_moves(config: WarehouseConfig, layout: Layout) -> Legs:
 
 
 def _stepped(layout: Layout, has_errands: bool) -> Legs:
-    away = np.stack([distances_from(layout, int(cell)) for cell in layout.pickups]).astype(np.float64)
-    back = np.stack([distances_to(layout, int(cell)) for cell in layout.pickups]).astype(np.float64)
-    return _assemble(away[:, layout.deliveries], back[:, layout.deliveries], away[:, layout.pickups], has_errands)
+    loaded = _steps_between(layout, layout.pickups, layout.deliveries)
+    back = _steps_between(layout, layout.deliveries, layout.pickups).T
+    between = _steps_between(layout, layout.pickups, layout.pickups) if has_errands else np.zeros((0, 0))
+    return _assemble(loaded, back, between, has_errands)
+
+
+def _steps_between(layout: Layout, starts: Int32, ends: Int32) -> Float64:
+    """Steps from each start to each end: (S, E) float64, by a search over the floor for each of the fewer."""
+    if len(ends) < len(starts):
+        return np.stack([distances_to(layout, int(cell))[starts] for cell in ends], axis=1).astype(np.float64)
+    return np.stack([distances_from(layout, int(cell))[ends] for cell in starts]).astype(np.float64)
 
 
 def _assemble(loaded: Float64, back: Float64, between: Float64, has_errands: bool) -> Legs:
@@ -89,30 +97,34 @@ def _assemble(loaded: Float64, back: Float64, between: Float64, has_errands: boo
 
 
 def _timed(layout: Layout, stays: Stays, turn: float, has_errands: bool) -> Legs:
-    moves = make_moves(layout)
-    away = _least_steps(moves, stays.through, turn, layout.pickups) + stays.pickups[:, None]
-    back = _least_steps(moves, stays.through, turn, layout.deliveries) + stays.deliveries[:, None]
-    return _assemble(away[:, layout.deliveries], back[:, layout.pickups].T, away[:, layout.pickups], has_errands)
+    moves, num_deliveries = make_moves(layout), len(layout.deliveries)
+    ends = np.concatenate([layout.deliveries, layout.pickups]) if has_errands else layout.deliveries
+    away = _least_steps(moves, stays.through, turn, layout.pickups, ends) + stays.pickups[:, None]
+    back = _least_steps(moves, stays.through, turn, layout.deliveries, layout.pickups) + stays.deliveries[:, None]
+    return _assemble(away[:, :num_deliveries], back.T, away[:, num_deliveries:], has_errands)
 
 
 @kernel
-def _least_steps(moves: Int32, through: Float64, turn: float, sources: Int32) -> Float64:
-    """Fewest steps from when a robot can leave each source until it comes into every cell (Dijkstra 1959).
+def _least_steps(moves: Int32, through: Float64, turn: float, sources: Int32, ends: Int32) -> Float64:
+    """Fewest steps from when a robot can leave each source until it comes into each end (Dijkstra 1959).
 
     Args:
         moves: (cells, 5) int32, where each move leads.
         through: (cells,) float64, steps that each cell takes, at least 1.
         turn: Steps of a quarter turn, with any side faced at the start; 0 for robots that drive to any side.
-        sources: (S,) int32.
+        sources: (S,) int32, cells.
+        ends: (T,) int32, cells.
 
     Returns:
-        (S, cells) float64; infinite where there is no way.
+        (S, T) float64; infinite where there is no way.
     """
     sides = 4 if turn > 0.0 else 1
-    arrival = np.full((len(sources), len(moves)), np.inf)
+    arrivals = np.empty((len(sources), len(ends)))
+    arrival = np.empty(len(moves))
     least = np.empty(len(moves) * sides)
     for row in range(len(sources)):
         least[:] = np.inf
+        arrival[:] = np.inf
         heap = [(0.0, np.int64(sources[row] * sides + side)) for side in range(sides)]
         for side in range(sides):
             least[sources[row] * sides + side] = 0.0
@@ -130,12 +142,13 @@ def _least_steps(moves: Int32, through: Float64, turn: float, sources: Int32) ->
                 following = other * sides + (move - 1 if turn > 0.0 else 0)
                 later = passed + (through[other] if quarters == 0 else turn)
                 if quarters == 0:
-                    arrival[row, other] = min(arrival[row, other], passed + 1.0)
+                    arrival[other] = min(arrival[other], passed + 1.0)
                 if later < least[following]:
                     least[following] = later
                     heapq.heappush(heap, (later, np.int64(following)))
-        arrival[row, sources[row]] = 0.0
-    return arrival
+        arrival[sources[row]] = 0.0
+        arrivals[row] = arrival[ends]
+    return arrivals
 
 
 def _driven(config: WarehouseConfig, drive: DifferentialDriveConfig, layout: Layout) -> Legs:

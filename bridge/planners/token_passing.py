@@ -34,6 +34,7 @@ from bridge.planners.well_formed import well_formed_faults
 from bridge.roster import RosterArrays
 from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
 from bridge.warehouse.drives.speed_zones import steps_per_cell
+from bridge.warehouse.floor import goal_cells
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.view import WarehouseView
 
@@ -82,7 +83,7 @@ class TokenPassingPolicy:
         num_envs, num_robots = simulator.cells.shape
         self._ways = _ways_of(simulator)
         # A path takes the shortest way, may end in a slow cell, and may wait as long again.
-        longest = int(simulator.goal_distances.max()) + int(self._ways.stay.max())
+        longest = int(self._ways.distance.max()) + int(self._ways.stay.max())
         horizon = 64 + (3 if self._ways.whole_paths else 2) * longest + 2 * self._ways.pick_steps
         num_cells = len(simulator.moves)
         self._tokens = [make_token(num_robots, num_cells, horizon) for _ in range(num_envs)]
@@ -115,8 +116,7 @@ def _ways_of(simulator: WarehouseView) -> Ways:
     """The floor of a simulator, for the search."""
     config, layout, moves = simulator.config, simulator.layout, simulator.moves
     assert not isinstance(config.drive, DifferentialDriveConfig), "refused by the policy"
-    distance = simulator.goal_distances
-    goal_cells = np.argmin(np.where(distance < 0, np.iinfo(np.int32).max, distance), axis=1).astype(np.int32)
+    goals = goal_cells(layout)
     sources = np.zeros_like(moves)
     for move in range(1, 5):
         leads = moves[:, move] != np.arange(len(moves))
@@ -124,11 +124,11 @@ def _ways_of(simulator: WarehouseView) -> Ways:
     service = config.tasks.service
     longest_s = 0.0 if service is None else service.pick_s * (1.0 + service.spread)
     return Ways(
-        goal_cells=goal_cells,
-        is_refuge=np.isin(goal_cells, layout.parking),
+        goal_cells=goals,
+        is_refuge=np.isin(goals, layout.parking),
         moves=moves,
         sources=sources,
-        distance=distance,
+        distance=simulator.goal_distances,
         stay=steps_per_cell(layout, config.drive.step_s) - np.int32(1),
         pick_steps=math.ceil(longest_s / config.drive.step_s - 1e-9),
         whole_paths=not config.tasks.has_errands and not config.has_pickers,

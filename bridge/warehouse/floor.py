@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from bridge.jit import index, kernel_part
 from bridge.warehouse.fleet import Pose
-from bridge.warehouse.layout import Layout
-from bridge.warehouse.routes import CELLS, RouteCosts, Routes, first_move, move_cost, route_tables
+from bridge.warehouse.layout import Layout, distances_from, distances_to
+from bridge.warehouse.routes import CELLS, RouteCosts, Routes, entry_bytes, first_move, move_cost, route_tables
 
 __all__ = [
     "MAX_ROUTE_BYTES",
@@ -132,12 +132,28 @@ def goal_cells(layout: Layout) -> Int32:
 
 def route_table_bytes(layout: Layout, *, turns: bool = False) -> int:
     """Upper bound on the memory of the route tables; ``turns``: robots have to turn."""
-    return len(goal_cells(layout)) * layout.blocked.size * 4 * (5 if turns else 1)
+    return len(goal_cells(layout)) * _route_bytes(layout, turns)
 
 
 def max_goals(layout: Layout) -> int:
-    """How many goals the route tables of robots that need not turn may have, whatever the lengths of their ways."""
-    return MAX_ROUTE_BYTES // (4 * layout.blocked.size)
+    """How many goals the route tables of robots that need not turn may have."""
+    return MAX_ROUTE_BYTES // _route_bytes(layout, turns=False)
+
+
+def _route_bytes(layout: Layout, turns: bool) -> int:
+    """Upper bound on the memory that a goal takes.
+
+    Entries are of 2 bytes where no way is long, see ``routes``; here only floors without slow cells are looked at.
+    """
+    goals = goal_cells(layout)
+    width = 4
+    if layout.speed_limit_mps is None and len(goals):
+        to_first, from_first = distances_to(layout, int(goals[0])), distances_from(layout, int(goals[0]))
+        if (to_first[goals] >= 0).all() and (from_first[goals] >= 0).all():
+            farthest = int(to_first.max()) + int(from_first.max())
+            # Before every move there may be a quarter turn, and at the start a half one.
+            width = entry_bytes(2 * farthest + 10 if turns else farthest + 2)
+    return layout.blocked.size * width * (5 if turns else 1)
 
 
 def make_moves(layout: Layout) -> Int32:

@@ -85,7 +85,12 @@ class RobotsView:
         the goal, facing the best side; for differential drive quarters of the time of a cell at full speed.
         """
         routes = self._parts.floor.routes
-        return np.where(routes == np.iinfo(routes.dtype).max, -1, (routes >> 4).astype(np.int32)).astype(np.int32)
+        # Not at once: the tables of large floors fill the memory as it is.
+        distances = np.empty(routes.shape, np.int32)
+        for row, entries in zip(distances, routes, strict=True):
+            row[:] = entries >> 4
+            row[entries == np.iinfo(routes.dtype).max] = -1
+        return distances
 
     @property
     def moves(self) -> Int32:

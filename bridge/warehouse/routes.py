@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import kernel, kernel_part
 
-__all__ = ["CELLS", "RouteCosts", "Routes", "first_move", "move_cost", "route_tables"]
+__all__ = ["CELLS", "RouteCosts", "Routes", "entry_bytes", "first_move", "move_cost", "route_tables"]
 
 Int32 = NDArray[np.int32]
 Routes = NDArray[np.uint16] | NDArray[np.uint32]
@@ -92,6 +92,11 @@ def route_tables(moves: Int32, goals: Int32, costs: RouteCosts = CELLS) -> tuple
     return facing.reshape(len(goals), len(moves)), _no_ways(is_short, 0, 0, 0)
 
 
+def entry_bytes(longest: int) -> int:
+    """Bytes of an entry where no way costs more units than ``longest``."""
+    return 2 if longest < _LONGEST_SHORT else 4
+
+
 def _no_ways(is_short: bool, *shape: int) -> Routes:
     if is_short:
         return np.full(shape, np.iinfo(np.uint16).max, np.uint16)
@@ -111,21 +116,30 @@ def _sources(moves: Int32) -> Int32:
 def _is_short(moves: Int32, sources: Int32, goals: Int32, costs: RouteCosts) -> bool:
     """Whether every distance fits into 12 bits.
 
-    Where every way can be driven back, none is longer than twice the longest one to some goal, and what it costs
-    to turn round and to leave the first cell.
+    A way through the first goal is at most as long as the longest one to it and the longest one from it, what its own
+    cell costs and what it costs to turn round there and at the start. No cheapest way is longer if all goals can be
+    reached from each other.
     """
-    probe = _no_ways(False, 1, len(moves), 4 if costs.turn else 1)
-    dearest = 0
+    to_first = _distances(moves, sources, goals[:1], costs)
+    from_first = _distances(sources, moves, goals[:1], costs)
+    dearest = int(costs.cells.max()) if len(costs.cells) else costs.units
+    if (to_first[goals] < 0).any() or (from_first[goals] < 0).any():
+        longest = len(moves) * (dearest + 2 * costs.turn)
+    else:
+        longest = int(to_first.max()) + int(from_first.max()) + 2 * (dearest + 2 * costs.turn)
+    return entry_bytes(longest) == 2
+
+
+def _distances(moves: Int32, sources: Int32, goal: Int32, costs: RouteCosts) -> Int32:
+    """Units from each cell, and the worst side there, to one goal: (cells,) int32, -1 for no way."""
+    table = _no_ways(False, 1, len(moves), 4 if costs.turn else 1)
     if len(costs.cells):
-        _fill_by_costs(moves, sources, goals[:1], costs, probe)
-        dearest = int(costs.cells.max()) + 2 * costs.turn
+        _fill_by_costs(moves, sources, goal, costs, table)
     else:
-        _fill_by_cells(moves, sources, goals[:1], probe[:, :, 0])
-    if np.array_equal(np.sort(moves, axis=1), np.sort(sources, axis=1)):
-        longest = 2 * (int((probe[probe != np.iinfo(np.uint32).max] >> 4).max()) + dearest)
-    else:
-        longest = len(moves) * max(dearest, costs.units)
-    return longest < _LONGEST_SHORT
+        _fill_by_cells(moves, sources, goal, table[:, :, 0])
+    # All bits set is -1 as a signed number, and stays it.
+    longest: Int32 = (table[0].view(np.int32) >> 4).max(axis=1)
+    return longest
 
 
 def _of_the_best_side(facing: Routes) -> Routes:

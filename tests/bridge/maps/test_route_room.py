@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from bridge.maps import Imported, StationRules
@@ -45,3 +46,14 @@ def test_fit_route_tables_spreads_what_it_keeps() -> None:
 def test_max_goals_are_those_that_fit() -> None:
     size = route_table_bytes(LAYOUT) // 19
     assert max_goals(LAYOUT) * size <= MAX_ROUTE_BYTES < (max_goals(LAYOUT) + 1) * size
+
+
+def test_max_goals_are_twice_as_many_where_ways_are_short() -> None:
+    blocked = np.ones((1024, 1024), np.bool_)
+    blocked[:, :1000] = False
+    corner, none = np.zeros(1, np.int32), np.empty(0, np.int32)
+    layout = Layout(blocked, corner, corner + 1, none, none, 1.0)
+    assert max_goals(layout) == 512
+    # A wall with a gap at one end: ways lead there and back.
+    blocked[:1023, 500] = True
+    assert max_goals(Layout(blocked, corner, corner + 1, none, none, 1.0)) == 256

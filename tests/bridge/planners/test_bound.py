@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from dataclasses import replace
 from itertools import combinations
 
@@ -41,6 +42,18 @@ def test_throughput_bound_grows_with_the_fleet_and_falls_with_the_time_of_a_step
     assert throughput_bound(*_config(CORRIDOR, fleet=fleet)).fleet_per_h == pytest.approx(5 * alone)
     slow = throughput_bound(*_config(CORRIDOR, drive={"kind": "grid", "step_s": 2.0})).fleet_per_h
     assert slow == pytest.approx(alone / 2)
+
+
+@pytest.mark.parametrize("kind", ["grid", "grid_heading"])
+def test_throughput_bound_keeps_no_table_of_the_floor_for_each_station(kind: str) -> None:
+    rows = ["S" * 298 + "EE", *["." * 300] * 79]
+    config, layout = _config(rows, drive={"kind": kind})
+    throughput_bound(*_config(CORRIDOR, drive={"kind": kind}))
+    tracemalloc.start()
+    throughput_bound(config, layout)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 298 * layout.blocked.size * 4
 
 
 def test_throughput_bound_lets_the_dearest_transports_wait() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bridge.warehouse.floor import make_floor, make_moves, route_table_bytes
-from bridge.warehouse.layout import Layout, distances_from
-from bridge.warehouse.routes import CELLS, RouteCosts
+from bridge.warehouse.layout import EXIT_DOWN, EXIT_LEFT, EXIT_RIGHT, EXIT_UP, Layout, distances_from, distances_to
+from bridge.warehouse.routes import CELLS, RouteCosts, route_tables
 from bridge.warehouse.view import DOWN, LEFT, RIGHT, STAY, UP
 
 DRAWING = ["S..#...E", ".#.#.#..", "....P..C", "##.....P"]
@@ -93,11 +94,43 @@ def test_make_floor_takes_wider_entries_when_paths_are_very_long() -> None:
 
 
 @pytest.mark.parametrize("turn", [0, 1])
-def test_route_table_bytes_are_at_least_those_of_the_tables(layout: Layout, turn: int) -> None:
+def test_route_table_bytes_are_those_of_the_tables_where_ways_are_short(layout: Layout, turn: int) -> None:
     floor = make_floor(layout, CELLS._replace(turn=turn))
-    bound = route_table_bytes(layout, turns=turn > 0)
-    # Twice as much where distances are long.
-    assert bound == 2 * (floor.routes.nbytes + floor.facing.nbytes)
+    assert route_table_bytes(layout, turns=turn > 0) == floor.routes.nbytes + floor.facing.nbytes
+
+
+@pytest.mark.parametrize("width", [500, 1022, 2045, 2047, 4093, 4095])
+@pytest.mark.parametrize("turn", [0, 1])
+def test_route_table_bytes_are_at_least_those_of_the_tables(width: int, turn: int) -> None:
+    layout = Layout.from_drawing(["S" + "." * (width - 2) + "E"], 1.0, "test")
+    floor = make_floor(layout, CELLS._replace(turn=turn))
+    size = floor.routes.nbytes + floor.facing.nbytes
+    assert route_table_bytes(layout, turns=turn > 0) in (size, 2 * size)
+
+
+def _one_way_hall(stations: str) -> Layout:
+    """70 x 70 cells in which robots go round, out by even rows and back by odd ones."""
+    cells = np.full((70, 70), ".")
+    cells[10, [3, 30, 60]] = list(stations)
+    exits = np.full((70, 70), EXIT_UP | EXIT_DOWN, np.uint8)
+    exits[::2] |= EXIT_RIGHT
+    exits[1::2] |= EXIT_LEFT
+    return replace(Layout.from_drawing(["".join(row) for row in cells], 1.0, "test"), exits=exits.ravel())
+
+
+def test_make_floor_takes_short_entries_on_large_floors_with_short_one_way_lanes() -> None:
+    layout = _one_way_hall("SPE")
+    floor = make_floor(layout)
+    assert floor.routes.dtype == np.uint16
+    assert route_table_bytes(layout) == floor.routes.nbytes == 3 * 4900 * 2
+    for row, goal in enumerate(floor.goal_cell.tolist()):
+        np.testing.assert_array_equal(floor.routes[row] >> 4, distances_to(layout, goal))
+
+
+def test_route_tables_take_long_entries_where_the_first_goal_is_cut_off_from_a_long_way() -> None:
+    layout = Layout.from_drawing(["S#" + "." * 5000 + "E"], 1.0, "test")
+    table, _ = route_tables(make_moves(layout), np.array([0, 5002], np.int32))
+    assert table[1, 2] >> 4 == 5000
 
 
 def test_make_floor_takes_little_more_memory_than_its_tables() -> None:
