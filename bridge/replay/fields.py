@@ -17,7 +17,10 @@ from bridge.warehouse.simulator import WarehouseSimulator
 __all__ = ["EventReader", "FieldTape", "RobotField"]
 
 EventReader: TypeAlias = Callable[[WarehouseSimulator, int], Iterable[ReplayEvent]]
-"""Called with simulator and environment after every step but an episode's last: the events found since."""
+"""Called with simulator and environment after every step: the events found since.
+
+After the last step of an episode the robots have not looked around yet: ``observations`` are of the step before.
+"""
 
 
 @dataclass(frozen=True)
@@ -78,11 +81,6 @@ class FieldTape:
                     f"in every step, got {read.shape}."
                 )
             values.append(read)
-
-    def skip(self) -> None:
-        """A frame whose values nobody knows."""
-        for values in self._values:
-            values.append(np.full(values[-1].shape, np.nan))
 
     def records(self) -> tuple[FieldRecord, ...]:
         """All that was kept."""

@@ -1,8 +1,4 @@
-"""What a replay keeps of one environment of a simulator after a step.
-
-The last step of an episode resets the simulator at once; its frame is taken from the final state that the
-roster hands out for critics (``warehouse.state``).
-"""
+"""What a replay keeps of one environment of a simulator after a step, before a next episode begins in it."""
 
 from __future__ import annotations
 
@@ -11,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.warehouse.sensors.state import STATE_FIELDS
 from bridge.warehouse.simulator import WarehouseSimulator
 
-__all__ = ["Doing", "Frame", "nothing_done", "read_doing", "read_final_frame", "read_frame", "read_scan"]
+__all__ = ["Doing", "Frame", "nothing_done", "read_doing", "read_frame", "read_scan"]
 
 Bool = NDArray[np.bool_]
 Int32 = NDArray[np.int32]
@@ -41,12 +36,13 @@ class Doing(NamedTuple):
     rack_contacts: Int32
     leaving: Bool
     served: Int32
+    pause: NDArray[np.int8]
 
 
 def nothing_done(num_robots: int) -> Doing:
     """Before the first frame."""
     nobody, nothing = np.zeros(num_robots, np.bool_), np.zeros(num_robots, np.int32)
-    return Doing(nobody, nothing, nothing, nobody, nothing)
+    return Doing(nobody, nothing, nothing, nobody, nothing, nothing.astype(np.int8))
 
 
 def read_frame(simulator: WarehouseSimulator, env: int) -> Frame:
@@ -63,30 +59,6 @@ def read_frame(simulator: WarehouseSimulator, env: int) -> Frame:
     )
 
 
-def read_final_frame(simulator: WarehouseSimulator, env: int, last: Frame) -> Frame:
-    """The frame that the reset has overwritten; a robot off the floor has no state and stays as in ``last``."""
-    layout = simulator.layout
-    rows = simulator.arrays.final_state[env, :-1].reshape(-1, len(STATE_FIELDS)).astype(np.float64)
-    state = dict(zip(STATE_FIELDS, rows.T, strict=True))
-    longer_side_m = max(layout.width, layout.height) * layout.cell_size_m
-    alive, has_task = state["alive"] > 0.5, state["has_task"] > 0.5
-    positions = np.stack([state["x"], state["y"]], axis=-1) * longer_side_m
-    cells = longer_side_m / layout.cell_size_m
-    column, up = np.floor(state["target_x"] * cells), np.floor(state["target_y"] * cells)
-    target = (layout.height - 1 - up) * layout.width + column
-    # The state gives a robot's own place as the target of one that has none.
-    has_goal = alive & (has_task | (last.goal_cells >= 0))
-    return Frame(
-        positions_m=np.where(alive[:, None], positions, last.positions_m),
-        heading_rad=np.where(alive, np.arctan2(state["sin"], state["cos"]), last.heading_rad),
-        alive=alive,
-        loaded=state["loaded"] > 0.5,
-        has_task=has_task,
-        goal_cells=np.where(has_goal, target, -1).astype(np.int32),
-        charge=np.where(alive, state["charge"], last.charge),
-    )
-
-
 def read_doing(simulator: WarehouseSimulator, env: int) -> Doing:
     """The outcome of the last step; what is noted of robots that were off the floor before it is older."""
     outcome = simulator.outcome
@@ -97,6 +69,7 @@ def read_doing(simulator: WarehouseSimulator, env: int) -> Doing:
         rack_contacts=np.where(lived, outcome.rack_contacts[env], 0).astype(np.int32),
         leaving=outcome.leaving[env] & lived,
         served=np.where(lived, outcome.served[env], 0).astype(np.int32),
+        pause=np.where(lived, outcome.pause[env], 0).astype(np.int8),
     )
 
 

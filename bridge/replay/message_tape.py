@@ -55,13 +55,7 @@ class MessageTape:
         self._heard_from.append(nearest.copy())
         self._age.append(np.where((sent >= 0) & (age <= self._hold), age, -1).astype(np.int32))
 
-    def skip(self) -> None:
-        """A frame of which nobody knows."""
-        self._said.append(np.full_like(self._said[-1], np.nan))
-        self._heard_from.append(np.full_like(self._heard_from[-1], -1))
-        self._age.append(np.full_like(self._age[-1], -1))
-
-    def record(self, known: int) -> MessageRecord:
-        """All that was kept, of which the first ``known`` frames are known."""
+    def record(self) -> MessageRecord:
+        """All that was kept."""
         said, heard_from, age = np.stack(self._said), np.stack(self._heard_from), np.stack(self._age)
-        return MessageRecord(self._discrete, self._size, self._num_shown, said, heard_from, age, known)
+        return MessageRecord(self._discrete, self._size, self._num_shown, said, heard_from, age)

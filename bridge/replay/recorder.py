@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bridge.errors import SpecMismatchError
 from bridge.policy import FleetPolicy
 from bridge.replay.fields import EventReader, FieldTape, RobotField
-from bridge.replay.frames import Doing, Frame, nothing_done, read_doing, read_final_frame, read_frame, read_scan
+from bridge.replay.frames import Doing, Frame, nothing_done, read_doing, read_frame, read_scan
 from bridge.replay.jam_events import read_jams
 from bridge.replay.message_tape import MessageTape
 from bridge.replay.recording import LidarRecord, Recording, ReplayEvent, list_events
@@ -21,15 +21,17 @@ from bridge.replay.writer import write_replay
 from bridge.roster import Roster
 from bridge.warehouse.config import LidarBlock
 from bridge.warehouse.drives.drive_limits import seconds_per_step
-from bridge.warehouse.metrics import make_clock
 from bridge.warehouse.simulator import WarehouseSimulator
 from bridge.warehouse.variant_roster import VariantRoster, simulator_of
+from bridge.warehouse.work.picker_calls import HELPED
 from bridge.warehouse.work.tasks import DELIVERED, PICKED_UP
 
 __all__ = ["record_episode", "record_replay"]
 
 # Scans are kept every so many steps that their number of values stays below this: some megabytes in the file.
 _MAX_LIDAR_VALUES: Final = 5_000_000
+
+Bool = NDArray[np.bool_]
 
 
 def record_replay(
@@ -107,13 +109,19 @@ def record_episode(
     simulator = simulator_of(roster, env)
     tape = _Tape(simulator, env, min(max_steps, simulator.config.episode_steps), FieldTape(fields), read_events)
     tape.start()
-    for _ in range(max_steps):
-        policy.act(roster.arrays)
-        roster.step()
-        if roster.arrays.episode_over[env]:
-            tape.add_last()
-            break
-        tape.add()
+    told = simulator.on_episode_end
+    # An episode's last step begins the next one at once: everything is read before.
+    simulator.on_episode_end = lambda over: tape.end(over, told)
+    try:
+        for _ in range(max_steps):
+            policy.act(roster.arrays)
+            roster.step()
+            if roster.arrays.episode_over[env]:
+                tape.keep_figures()
+                break
+            tape.add()
+    finally:
+        simulator.on_episode_end = told
     return tape.recording(scenario_name, policy_name, seed)
 
 
@@ -143,37 +151,35 @@ class _Tape:
 
     def start(self) -> None:
         """Keep the first frame."""
-        self._keep(read_frame(self._simulator, self._env), nothing_done(self._simulator.config.num_robots))
-        self._read_more()
+        self._keep(nothing_done(self._simulator.config.num_robots))
 
-    def add(self) -> None:
-        """Keep the frame after a step."""
-        self._keep(read_frame(self._simulator, self._env), read_doing(self._simulator, self._env))
-        self._read_more()
+    def add(self, final: bool = False) -> None:
+        """Keep the frame after a step, the last one of an episode if ``final``."""
+        self._keep(read_doing(self._simulator, self._env), final)
         self._events.extend(read_jams(self._simulator, self._env))
         if self._read_events is not None:
             self._events.extend(self._read_events(self._simulator, self._env))
 
-    def add_last(self) -> None:
-        """Keep the frame after the last step of an episode; its messages and further fields are lost with the reset."""
-        simulator, env = self._simulator, self._env
-        frame = read_final_frame(simulator, env, self._frames[-1])
-        self._keep(frame, read_doing(simulator, env), final=True)
-        self._fields.skip()
-        if self._messages is not None:
-            self._messages.skip()
-        self._metrics = dict(zip(simulator.spec.metric_names, simulator.arrays.metrics[env].tolist(), strict=True))
+    def end(self, over: Bool, told: Callable[[Bool], None] | None) -> None:
+        """Keep the last frame if the episode is among those that end, (E,) bool, and tell who is told otherwise."""
+        if over[self._env]:
+            self.add(final=True)
+        if told is not None:
+            told(over)
 
-    def _read_more(self) -> None:
+    def keep_figures(self) -> None:
+        """Keep the figures of the episode that has ended."""
+        names, values = self._simulator.spec.metric_names, self._simulator.arrays.metrics[self._env].tolist()
+        self._metrics = dict(zip(names, values, strict=True))
+
+    def _keep(self, doing: Doing, final: bool = False) -> None:
+        if self._lidar is not None and len(self._frames) % self._stride == 0:
+            self._scans.append(read_scan(self._simulator, self._env, final))
+        self._frames.append(read_frame(self._simulator, self._env))
+        self._doings.append(doing)
         self._fields.read(self._simulator, self._env)
         if self._messages is not None:
             self._messages.read(self._simulator, self._env)
-
-    def _keep(self, frame: Frame, doing: Doing, final: bool = False) -> None:
-        if self._lidar is not None and len(self._frames) % self._stride == 0:
-            self._scans.append(read_scan(self._simulator, self._env, final))
-        self._frames.append(frame)
-        self._doings.append(doing)
 
     def recording(self, scenario: str, policy: str, seed: int) -> Recording:
         """All that was kept."""
@@ -187,6 +193,7 @@ class _Tape:
             "despawn": doings.leaving,
             "respawn": _returned(frames, doings),
             "pickup": doings.served == PICKED_UP,
+            "help": doings.served == HELPED,
         }
         return Recording(
             scenario=scenario,
@@ -198,32 +205,17 @@ class _Tape:
             open_moves=_open_moves(simulator),
             **frames._asdict(),
             refused=doings.refused,
+            pauses=doings.pause,
             contacts=contacts,
             jumped=frames.alive & doings.leaving,
-            num_refused=self._num_refused(doings),
+            num_refused=doings.refused.sum(axis=1, dtype=np.int64),
             num_half_contacts=(doings.robot_contacts + 2 * doings.rack_contacts).sum(axis=1, dtype=np.int64),
             events=list_events(happened, self._events),
             lidar=self._lidar_record(),
-            messages=None if self._messages is None else self._messages.record(self._num_known),
+            messages=None if self._messages is None else self._messages.record(),
             fields=self._fields.records(),
             figures=self._figures(),
         )
-
-    def _num_refused(self, doings: Doing) -> NDArray[np.int64]:
-        """Per step; the reset has cleared those of the last step of an episode, but not their number."""
-        number: NDArray[np.int64] = doings.refused.sum(axis=1, dtype=np.int64)
-        config = self._simulator.config
-        warm_up = make_clock(
-            config.metrics.warm_up_s, config.episode_steps, seconds_per_step(config.drive)
-        ).warm_up_steps
-        if self._metrics is not None and len(number) > warm_up + 1:
-            number[-1] = round(self._metrics["blocked_moves"]) - number[warm_up + 1 : -1].sum()
-        return number
-
-    @property
-    def _num_known(self) -> int:
-        """Frames before the one that the reset has overwritten."""
-        return len(self._frames) - (self._metrics is not None)
 
     def _figures(self) -> tuple[tuple[str, str, float], ...]:
         if self._metrics is None:

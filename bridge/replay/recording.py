@@ -31,6 +31,7 @@ Float64 = NDArray[np.float64]
 EVENT_LABELS: Final = {
     "pickup": "pick-up",
     "delivery": "delivery",
+    "help": "helped",
     "collision": "collision",
     "despawn": "despawn",
     "respawn": "respawn",
@@ -82,7 +83,6 @@ class MessageRecord:
         heard_from: (T + 1, N, K) int32, the nearest robots in range, nearest first; -1 for none.
         age: (T + 1, N, K) int32, steps since each sent its newest message that the robot has: the one that it said in
             frame t - age. -1 where it has none.
-        known: The first so many frames are known; the others say nothing.
     """
 
     discrete: bool
@@ -91,7 +91,6 @@ class MessageRecord:
     said: NDArray[np.float32]
     heard_from: Int32
     age: Int32
-    known: int
 
 
 @dataclass(frozen=True)
@@ -134,11 +133,11 @@ class Recording:
         has_task: (T + 1, N) bool.
         goal_cells: (T + 1, N) int32, target of each robot; -1 without one.
         charge: (T + 1, N) float64 in [0, 1].
-        refused: (T + 1, N) bool, the motion of the step before the frame was refused; unknown (False) in the
-            last frame of a whole episode.
+        refused: (T + 1, N) bool, the motion of the step before the frame was refused.
+        pauses: (T + 1, N) int8, why it stood in that step, if that is known; values as of ``warehouse.pauses``.
         contacts: (T + 1, N) int32, robots and racks that it touched in that step.
         jumped: (T + 1, N) bool, it left the floor and came back in that step.
-        num_refused: (T + 1,) int64, how many motions were refused in that step, of a whole episode too.
+        num_refused: (T + 1,) int64, how many motions were refused in that step.
         num_half_contacts: (T + 1,) int64, twice the number of contacts in that step.
         events: All events, by step.
         lidar: None where robots have none.
@@ -162,6 +161,7 @@ class Recording:
     goal_cells: Int32
     charge: Float64
     refused: Bool
+    pauses: NDArray[np.int8]
     contacts: Int32
     jumped: Bool
     num_refused: NDArray[np.int64]

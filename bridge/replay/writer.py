@@ -22,6 +22,7 @@ from bridge.errors import SpecMismatchError
 from bridge.replay.encoding import MISSING, encode, quantise
 from bridge.replay.recording import EVENT_LABELS, MessageRecord, Recording
 from bridge.warehouse.config import RoleConfig
+from bridge.warehouse.metrics import make_clock
 
 __all__ = ["page_text", "write_replay"]
 
@@ -93,6 +94,7 @@ def _header(recording: Recording) -> dict[str, Any]:
         "policy": recording.policy,
         "seed": str(recording.seed),
         "steps": recording.num_steps,
+        "warm_up_steps": _warm_up_steps(recording),
         "step_s": recording.step_s,
         "drive": recording.config.drive.kind,
         "contact_rule": recording.config.contact.rule,
@@ -130,6 +132,11 @@ def _header(recording: Recording) -> dict[str, Any]:
     }
 
 
+def _warm_up_steps(recording: Recording) -> int:
+    config = recording.config
+    return make_clock(config.metrics.warm_up_s, config.episode_steps, recording.step_s).warm_up_steps
+
+
 def _messages(record: MessageRecord) -> dict[str, Any]:
     return {
         "discrete": record.discrete,
@@ -138,13 +145,17 @@ def _messages(record: MessageRecord) -> dict[str, Any]:
         "shown": record.num_shown,
         "senders": int(record.heard_from.shape[2]),
         "levels": _MESSAGE_LEVELS,
-        "known": record.known,
     }
 
 
 def _role(role: RoleConfig) -> dict[str, Any]:
     """Name, number and footprint; of a rectangle, the radius is that of the circle around it."""
-    described: dict[str, Any] = {"name": role.role, "count": role.count, "radius_m": role.outer_radius_m}
+    described: dict[str, Any] = {
+        "name": role.role,
+        "count": role.count,
+        "job": role.job,
+        "radius_m": role.outer_radius_m,
+    }
     if role.length_m is not None:
         described |= {"length_m": role.length_m, "width_m": role.width_m}
     return described
@@ -172,6 +183,7 @@ def _arrays(recording: Recording) -> dict[str, NDArray[Any]]:
         "flags": np.stack([flag.astype(np.uint8) << bit for bit, flag in enumerate(flags)]).sum(axis=0),
         "goal": recording.goal_cells,
         "charge": quantise(recording.charge, 1.0 / _CHARGE_LEVELS),
+        "pauses": recording.pauses,
         "num_refused": recording.num_refused,
         "num_half_contacts": recording.num_half_contacts,
         "blocked": layout.blocked.ravel(),

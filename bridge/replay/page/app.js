@@ -35,7 +35,7 @@ class App {
     byId('scenario').textContent = header.scenario;
     const drive = { grid: 'cell by cell', grid_heading: 'cell by cell with quarter turns', differential: 'differential drive' }[header.drive] || header.drive;
     const robots = `${this.replay.count} ${this.replay.count === 1 ? 'robot' : 'robots'}`;
-    const floor = `${header.width} \u00d7 ${header.height} cells of ${header.cell_size_m} m`;
+    const floor = `${header.width} \u00d7 ${header.height} cells of ${header.cell_size_m}\u00a0m`;
     byId('about').textContent = [header.policy, `${robots}, ${drive}`, floor, `seed ${header.seed}`].filter(Boolean).join(' \u00b7 ');
     byId('steps').textContent = String(header.steps);
     byId('duration').textContent = formatDuration(header.steps * header.step_s);

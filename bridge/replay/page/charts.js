@@ -11,19 +11,21 @@ class KpiStrip {
       const start = Math.max(t - window, 0);
       return t === 0 ? 0 : (value - total[start]) / ((t - start) * stepS) * perS;
     });
-    const perHour = (t) => (t ? replay.deliveries[t] * 3600 / (t * stepS) : 0);
+    const perHour = (t) => (t ? replay.since(replay.deliveries, t) * 3600 / ((t - replay.start(t)) * stepS) : 0);
+    const from = replay.header.warm_up_steps ? 'since the warm-up' : 'so far';
+    const loads = (t) => replay.since(replay.deliveries, t);
     this.kpis = [
       {
-        id: 'rate', name: 'Deliveries, mean so far', line: rate(replay.deliveries, 3600), scale: (most) => `max ${most}/h, ${span}`,
-        value: (t) => perHour(t).toFixed(perHour(t) < 10 ? 1 : 0), unit: ' /h', extra: (t) => ` ${replay.deliveries[t]} ${replay.deliveries[t] === 1 ? 'load' : 'loads'}`,
+        id: 'rate', name: `Deliveries, mean ${from}`, line: rate(replay.deliveries, 3600), scale: (most) => `max ${most}/h, ${span}`,
+        value: (t) => perHour(t).toFixed(perHour(t) < 10 ? 1 : 0), unit: ' /h', extra: (t) => ` ${loads(t)} ${loads(t) === 1 ? 'load' : 'loads'}`,
       },
       {
-        id: 'collisions', name: 'Collisions so far', line: replay.collisions, scale: (most) => `total ${most}`,
-        value: (t) => formatNumber(replay.collisions[t]), unit: '', extra: () => '',
+        id: 'collisions', name: `Collisions ${from}`, line: replay.collisions, scale: (most) => `total ${most}`,
+        value: (t) => formatNumber(replay.since(replay.collisions, t)), unit: '', extra: () => '',
       },
       {
-        id: 'blocked', name: 'Blocked moves so far', line: rate(replay.refusals, 60), scale: (most) => `max ${most}/min, ${span}`,
-        value: (t) => String(replay.refusals[t]), unit: '', extra: () => '',
+        id: 'blocked', name: `Blocked moves ${from}`, line: rate(replay.refusals, 60), scale: (most) => `max ${most}/min, ${span}`,
+        value: (t) => String(replay.since(replay.refusals, t)), unit: '', extra: () => '',
       },
       {
         id: 'robots', name: 'Robots on the floor; shaded: loaded', line: replay.onFloor, second: replay.loads, scale: (most) => `max ${most}`,
@@ -73,6 +75,8 @@ class KpiStrip {
       const c = canvas.getContext('2d');
       c.setTransform(ratio, 0, 0, ratio, 0, 0);
       const x = (t) => t / Math.max(this.replay.steps, 1) * width;
+      c.fillStyle = theme.grid;
+      c.fillRect(0, 0, x(Math.min(this.replay.header.warm_up_steps, this.replay.steps)), height);
       const y = (value) => height - 2 - (most ? value / most : 0) * (height - 16);
       const trace = (values) => {
         c.beginPath();

@@ -1,5 +1,6 @@
 // The payload turned back into arrays: the inverse of bridge/replay/encoding.py.
 
+const PAUSE = { drives: 1, served: 2, halted: 3 }; // as in bridge/warehouse/pauses.py
 const FLAG = { alive: 1, loaded: 2, task: 4, refused: 8, jumped: 16 };
 
 /** Inflate the payload. Needs Chrome 80, Edge 80, Firefox 113 or Safari 16.4. */
@@ -81,6 +82,7 @@ class Replay {
     for (let event = 0; event < step.length; event++) {
       const kind = this.kinds[this.arrays.event_kind[event]];
       kind.events.push(event);
+      if (step[event] <= this.header.warm_up_steps) continue; // as in the figures
       // Deliveries and the like are counted by robot; a deadlock is one, however many robots it holds.
       kind.total += BY_ROBOT.has(kind.name) ? end[event] - (event ? end[event - 1] : 0) : 1;
     }
@@ -99,8 +101,9 @@ class Replay {
     this.deliveries = sum(delivered);
     this.collisions = sum(this.arrays.num_half_contacts).map((half) => half / 2);
     const collision = this.kinds.find((one) => one.name === 'collision');
-    if (collision) collision.total = this.collisions[this.steps];
+    if (collision) collision.total = this.since(this.collisions, this.steps);
     this.refusals = sum(this.arrays.num_refused);
+    this.someRunEmpty = this.arrays.charge.some((charge, at) => charge <= 0 && this.arrays.flags[at] & FLAG.alive);
     this.onFloor = new Float64Array(this.steps + 1);
     this.loads = new Float64Array(this.steps + 1);
     for (let t = 0, at = 0; t <= this.steps; t++) {
@@ -110,6 +113,15 @@ class Replay {
         this.loads[t] += (flags & FLAG.alive) && (flags & FLAG.loaded) ? 1 : 0;
       }
     }
+  }
+
+  /** From which frame on figures count at frame t: after the warm-up, unless it still lasts. */
+  start(t) { return t > this.header.warm_up_steps ? this.header.warm_up_steps : 0; }
+
+  /** Of sums from the start of the episode: what was added since `start(t)`. */
+  since(total, t) {
+    const start = this.start(t);
+    return total[t] - (start ? total[start] : 0);
   }
 
   robotsOf(event) {
@@ -131,6 +143,14 @@ class Replay {
   y(t, robot) { return this.arrays.y[t * this.count + robot] * this.header.position_resolution_m; }
   heading(t, robot) { return this.arrays.heading[t * this.count + robot] * 2 * Math.PI / this.header.heading_levels; }
   charge(t, robot) { return this.arrays.charge[t * this.count + robot] / this.header.charge_levels; }
+  /** A picker that is on its way to a carrier, or stands beside one: other robots without a task go where there is a sign. */
+  isCalled(t, robot) {
+    const goal = this.goal(t, robot);
+    return this.header.roles[this.robots[robot].role].job === 'pick' && goal >= 0 && !this.stations.has(goal);
+  }
+
+  /** Why a robot stood in the step before frame t; values of PAUSE. */
+  pause(t, robot) { return this.arrays.pauses[t * this.count + robot]; }
   goal(t, robot) { return this.arrays.goal[t * this.count + robot]; }
 
   cellAt(x, y) {
@@ -170,4 +190,4 @@ const STATIONS = [
   ['deliveries', 'E', 'delivery'],
 ];
 
-const BY_ROBOT = new Set(['delivery', 'pickup', 'despawn', 'respawn']);
+const BY_ROBOT = new Set(['delivery', 'pickup', 'help', 'despawn', 'respawn']);

@@ -78,11 +78,12 @@ class FleetLayer {
     if (selected >= 0 && this.shown[selected]) {
       if (this.replay.header.lidar) this.drawScan(c, t, selected, theme);
       this.drawRoute(c, t, selected, theme);
-      if (this.replay.messages?.known(t)) this.drawHeard(c, t, selected, theme);
+      if (this.replay.messages) this.drawHeard(c, t, selected, theme);
     }
     seen.forEach((robots, role) => this.drawBodies(c, robots, role, theme));
     const all = seen.flat();
     this.drawLoads(c, t, all, theme);
+    this.drawEmpty(c, t, all, theme);
     if (this.replay.hasHeading) this.drawHeadings(c, all, theme);
     this.drawRefused(c, t, all, theme);
     this.drawNumbers(c, t, all, theme);
@@ -107,7 +108,7 @@ class FleetLayer {
       c.beginPath();
       for (const robot of robots) {
         const goal = replay.goal(t, robot);
-        if (!this.shown[robot] || goal < 0 || !(replay.flags(t, robot) & FLAG.task)) continue;
+        if (!this.shown[robot] || goal < 0 || !(replay.flags(t, robot) & FLAG.task || replay.isCalled(t, robot))) continue;
         const [x, y] = replay.centre(goal);
         c.moveTo(camera.screenX(this.x[robot]), camera.screenY(this.y[robot]));
         c.lineTo(camera.screenX(x), camera.screenY(y));
@@ -220,6 +221,22 @@ class FleetLayer {
       else c.rect(x - half, y - half, 2 * half, 2 * half);
     }
     c.fill();
+    c.stroke();
+  }
+
+  /** A bar across robots whose battery is empty. */
+  drawEmpty(c, t, robots, theme) {
+    if (!this.replay.someRunEmpty) return;
+    c.strokeStyle = theme.alarm;
+    c.lineCap = 'butt';
+    c.lineWidth = Math.min(Math.max(this.camera.scale * 0.12, 1.5), 7);
+    c.beginPath();
+    for (const robot of robots) {
+      if (this.replay.charge(t, robot) > 0) continue;
+      const { x, y, radius } = this.drawn(robot);
+      c.moveTo(x - radius, y + radius);
+      c.lineTo(x + radius, y - radius);
+    }
     c.stroke();
   }
 

@@ -70,7 +70,7 @@ class Inspector {
     const alive = Boolean(flags & FLAG.alive);
     const goal = replay.goal(t, robot);
     this.row('role', 'Role').textContent = replay.header.roles[replay.robots[robot].role].name;
-    this.row('task', 'Task').textContent = describeTask(flags, goal);
+    this.row('task', 'Task').textContent = this.describeTask(t, flags, goal);
     this.row('target', 'Target').textContent = alive ? this.describeTarget(t, goal) : '-';
     this.row('way', 'Shortest way').textContent = alive ? this.describeWay(t, goal) : '-';
     this.row('place', 'Position').textContent = alive ? `x ${replay.x(t, robot).toFixed(2)} m, y ${replay.y(t, robot).toFixed(2)} m` : '-';
@@ -83,11 +83,39 @@ class Inspector {
       this.row('limit', 'Speed limit').textContent = !alive ? '-' : limit === null ? 'none' : `${Number(limit.toPrecision(3))} m/s`;
     }
     this.showCharge(replay.charge(t, robot), alive);
-    this.row('blocked', 'Last move').textContent = !alive ? '-' : flags & FLAG.refused ? 'blocked' : 'not blocked';
+    this.row('did', 'Last step').textContent = !alive || t === 0 ? '-' : this.describeStep(t, flags);
     this.showFields(t);
     if (replay.messages) this.showMessages(t, alive);
     this.showLog(t);
     if (this.lidar) this.showLidar(t, alive, theme, ratio);
+  }
+
+  get isPicker() { return this.replay.header.roles[this.replay.robots[this.robot].role].job === 'pick'; }
+
+  describeTask(t, flags, goal) {
+    const { replay, robot } = this;
+    if (!(flags & FLAG.alive)) return 'off the floor';
+    if (flags & FLAG.loaded) return 'brings a load to its delivery';
+    if (flags & FLAG.task) return 'fetches a load';
+    if (goal < 0) return 'none';
+    const there = replay.cellAt(replay.x(t, robot), replay.y(t, robot)) === goal;
+    if (replay.isCalled(t, robot)) return there ? 'called to a pick-up, and there' : 'called to a pick-up';
+    if (replay.stations.get(goal)?.key === 'chargers') return there ? 'none: charges' : 'none: goes to a charger';
+    return there ? 'none: parks' : 'none: goes to park';
+  }
+
+  /** What it did in the step before frame t. */
+  describeStep(t, flags) {
+    const { replay, robot } = this;
+    if (flags & FLAG.refused) return 'blocked';
+    if (flags & FLAG.jumped || !(replay.flags(t - 1, robot) & FLAG.alive)) return 'came back';
+    const pause = replay.pause(t, robot);
+    if (pause === PAUSE.served) return this.isPicker ? 'helped' : 'was served';
+    if (pause === PAUSE.halted) return replay.charge(t, robot) <= 0 ? 'stood: battery empty' : 'halted: a delay or a protective stop';
+    const moved = Math.hypot(replay.x(t, robot) - replay.x(t - 1, robot), replay.y(t, robot) - replay.y(t - 1, robot));
+    if (moved > 0) return `moved ${moved.toFixed(2)} m`;
+    if (replay.heading(t, robot) !== replay.heading(t - 1, robot)) return 'turned';
+    return pause === PAUSE.drives ? 'was in a slow cell' : 'stood';
   }
 
   describeTarget(t, goal) {
@@ -135,10 +163,9 @@ class Inspector {
   /** What it said last, and what it has of the nearest robots in range, with its age. */
   showMessages(t, alive) {
     const { replay, robot } = this;
-    const known = alive && replay.messages.known(t);
-    this.row('sent', 'Message sent').textContent = known ? replay.messages.said(t, robot) ?? 'none' : '-';
+    this.row('sent', 'Message sent').textContent = alive ? replay.messages.said(t, robot) ?? 'none' : '-';
     const received = this.row('received', 'Received');
-    if (!known) {
+    if (!alive) {
       received.textContent = '-';
       return;
     }
@@ -167,7 +194,8 @@ class Inspector {
       counts.set(label, counts.get(label) + 1);
     }
     const times = (count, one, many) => `${count} ${count === 1 ? one : many} so far`;
-    this.row('deliveries', 'Delivered').textContent = times(counts.get('delivery') ?? 0, 'load', 'loads');
+    const [label, kind] = this.isPicker ? ['Helped with', 'helped'] : ['Delivered', 'delivery'];
+    this.row('deliveries', label).textContent = times(counts.get(kind) ?? 0, 'load', 'loads');
     this.row('collisions', 'Collided').textContent = `in ${times(counts.get('collision') ?? 0, 'step', 'steps')}`;
     this.log.replaceChildren(...past.slice(-5).reverse().map((event) => {
       const item = document.createElement('li');
@@ -224,11 +252,4 @@ class Inspector {
     c.lineTo(middle - 4, middle + 4);
     c.fill();
   }
-}
-
-function describeTask(flags, goal) {
-  if (!(flags & FLAG.alive)) return 'off the floor';
-  if (flags & FLAG.loaded) return 'brings a load to its delivery';
-  if (flags & FLAG.task) return 'fetches a load';
-  return goal >= 0 ? 'none: goes to or stands at a waiting place' : 'none';
 }

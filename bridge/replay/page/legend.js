@@ -13,6 +13,14 @@ function buildLegend(replay, parent, theme, ratio) {
     c.stroke();
   }]));
   entries.push(['carries a load', (c) => square(c, theme.load, 6, theme['load-ink'])]);
+  if (replay.someRunEmpty) entries.push(['battery empty', (c) => {
+    c.strokeStyle = theme.alarm;
+    c.lineWidth = 3;
+    c.beginPath();
+    c.moveTo(4, 18);
+    c.lineTo(18, 4);
+    c.stroke();
+  }]);
   entries.push(['move was blocked', (c) => ring(c, theme.refused, [3, 3])]);
   entries.push(['followed robot', (c) => ring(c, theme.route, [])]);
   entries.push(['shortest way', (c) => {
@@ -66,9 +74,10 @@ function buildLegend(replay, parent, theme, ratio) {
     }]);
   }
   for (const kind of replay.kinds) {
-    if (kind.name === 'pickup' || (!kind.events.length && kind.name !== 'collision')) continue;
+    if (UNLISTED.has(kind.name) || (!kind.events.length && kind.name !== 'collision')) continue;
     entries.push([`event: ${kind.label}`, (c) => drawSign(c, kind.name, middle, middle, 6, theme)]);
   }
+  if (replay.header.warm_up_steps) entries.push(['warm-up', (c) => square(c, theme.grid, 9, theme.edge)]);
   parent.replaceChildren(...entries.map(([label, draw]) => {
     const row = document.createElement('div');
     const canvas = document.createElement('canvas');

@@ -6,9 +6,6 @@ class Messages {
     this.format = replay.header.messages;
   }
 
-  /** Whether the frame's messages were recorded: those of the last step of an episode are lost. */
-  known(t) { return t < this.format.known; }
-
   /** What a robot sent in the step before frame t, in words; null if it was silent. */
   said(t, robot) {
     const { discrete, kept, levels, size } = this.format;

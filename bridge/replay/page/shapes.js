@@ -65,7 +65,7 @@ function addTurned(c, corners, x, y, radius, angle) {
 }
 
 const EVENT_SIGNS = {
-  delivery: 'bar', pickup: 'bar', collision: 'cross', despawn: 'down', respawn: 'up', deadlock: 'square', livelock: 'ring',
+  delivery: 'bar', pickup: 'bar', help: 'bar', collision: 'cross', despawn: 'down', respawn: 'up', deadlock: 'square', livelock: 'ring',
 };
 
 /** Draw the sign of a kind of event with its own outline. */
@@ -104,5 +104,5 @@ function drawSign(c, kind, x, y, radius, theme) {
 
 /** Whether somebody who looks for trouble wants to jump to events of this kind. */
 function isAlarm(kind) {
-  return !['delivery', 'pickup', 'respawn'].includes(kind);
+  return !['delivery', 'pickup', 'help', 'respawn'].includes(kind);
 }

@@ -1,13 +1,14 @@
 // One lane per kind of event, under the slider, on the slider's scale.
 
 const LANE_PX = 18;
+const UNLISTED = new Set(['pickup', 'help']); // too many to be told apart, and no trouble
 const THUMB_PX = 16; // of the slider: its middle runs from half a thumb to half a thumb
 
 class Timeline {
   constructor(replay, parts, seek) {
     this.replay = replay;
     this.parts = parts;
-    this.lanes = replay.kinds.filter((kind) => kind.name !== 'pickup' && (kind.events.length || kind.name === 'collision'));
+    this.lanes = replay.kinds.filter((kind) => !UNLISTED.has(kind.name) && (kind.events.length || kind.name === 'collision'));
     for (const lane of this.lanes) {
       const row = document.createElement('div');
       const count = document.createElement('b');
@@ -44,6 +45,9 @@ class Timeline {
     marks.height = Math.round(height * ratio);
     const c = marks.getContext('2d');
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const counts = this.position(this.replay.header.warm_up_steps);
+    c.fillStyle = theme.grid;
+    if (this.replay.header.warm_up_steps) c.fillRect(THUMB_PX / 2, 0, counts - THUMB_PX / 2, height);
     this.lanes.forEach((lane, number) => {
       const middle = number * LANE_PX + LANE_PX / 2;
       c.fillStyle = theme.edge;

@@ -33,10 +33,11 @@ from bridge.warehouse.fleet import Fleet, Outcome, TaskPool
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.work.meeting_state import CALLED, MEETINGS, PRESENT, MeetingRules, MeetingState, wants_to_fetch
 
-__all__ = ["call_pickers"]
+__all__ = ["HELPED", "call_pickers"]
 
 _PICKED_UP: Final = 1
-_HELPED: Final = 3
+HELPED: Final = 3
+"""Value of ``Outcome.served`` for a picker that has helped."""
 
 
 @lean_kernel
@@ -110,7 +111,7 @@ def _thank_helpers(fleet: Fleet, outcome: Outcome, rules: MeetingRules, state: M
     for robot in range(num_robots):
         helper = state.helper[env, robot]
         if helper >= 0 and outcome.served[env, robot] == _PICKED_UP:
-            outcome.served[env, helper] = _HELPED
+            outcome.served[env, helper] = HELPED
             state.sums[env, MEETINGS] += 1.0
             state.helper[env, robot] = -1
             _free(fleet, rules, state, env, helper)

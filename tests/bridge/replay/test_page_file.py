@@ -89,11 +89,12 @@ def header_of(text: str) -> dict[str, Any]:
 def test_page_tells_the_sides_of_rectangles_and_nothing_of_them_for_discs(record: Record) -> None:
     _, recording = record("warehouse_small", "pibt", 50)
     (carrier,) = header_of(page_text(recording))["roles"]
-    assert carrier.keys() == {"name", "count", "radius_m"}
+    assert carrier.keys() == {"name", "count", "job", "radius_m"}
     forklift = RoleConfig(role="forklift", count=8, length_m=0.6, width_m=0.8)
     config = recording.config.model_copy(update={"fleet": (forklift,)})
     (described,) = header_of(page_text(dataclasses.replace(recording, config=config)))["roles"]
-    assert described == {"name": "forklift", "count": 8, "radius_m": 0.5, "length_m": 0.6, "width_m": 0.8}
+    expected = {"name": "forklift", "count": 8, "job": "carry", "radius_m": 0.5, "length_m": 0.6, "width_m": 0.8}
+    assert described == expected
 
 
 def test_page_carries_no_comments_of_its_scripts(record: Record) -> None:

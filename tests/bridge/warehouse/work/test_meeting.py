@@ -35,9 +35,9 @@ from bridge.warehouse.validation import check_warehouse
 from bridge.warehouse.view import LEFT, RIGHT, STAY
 from bridge.warehouse.work.meeting import Meeting
 from bridge.warehouse.work.meeting_places import with_meeting_places
+from bridge.warehouse.work.picker_calls import HELPED
 from bridge.warehouse.work.tasks import DELIVERED, PICKED_UP
 
-HELPED = 3
 HALL = """
 P.P.P.P.P
 .........
