@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -86,7 +86,9 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
     files = _files_of(function)
     setattr(function, _FILES, files)
     dispatcher: Any = numba.njit(cache=True, error_model="numpy", nogil=True, **options)(function)
-    if hasattr(dispatcher, "_cache"):  # not with NUMBA_DISABLE_JIT
+    if dispatcher is function:  # NUMBA_DISABLE_JIT, for a debugger
+        return _silent(function)
+    if hasattr(dispatcher, "_cache"):
         # numba has no public way to say what else a cached kernel depends on. Its version is compared first of all,
         # before anything is read that may name types which have moved to another module since.
         cache_file = dispatcher._cache._cache_file
@@ -96,6 +98,20 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
             *((path, stamp.st_mtime_ns, stamp.st_size) for path, stamp in stamps),
         )
     return cast(Function, dispatcher)
+
+
+def _silent(function: Function) -> Function:
+    """The plain function, without numpy's warnings of arithmetic that wraps round or is not defined.
+
+    Machine code gives none either; the random streams wrap round at every number.
+    """
+
+    @wraps(function)
+    def run(*arguments: Any, **named: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*arguments, **named)
+
+    return cast(Function, run)
 
 
 def _files_of(function: Any) -> set[str]:

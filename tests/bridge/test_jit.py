@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -128,3 +129,32 @@ def test_cached_kernel_is_compiled_anew_when_a_type_of_its_arguments_has_moved(t
         (tmp_path / "kernels.py").write_text(kernels.format(module))
         assert _run_with(tmp_path, script) == "7"
         (tmp_path / f"{module}.py").unlink()
+
+
+def _play() -> list[float]:
+    """Some steps of some scenarios; another process runs it by its text, so it imports all that it needs."""
+    from bridge.policy import RandomPolicy
+    from bridge.registry import open_world
+    from bridge.scenario import load_scenario
+
+    states = []
+    for name in ("warehouse_small_despawn", "warehouse_messages", "warehouse_drive"):
+        world = open_world(load_scenario(name))
+        roster = world.roster(1)
+        policies = [RandomPolicy(world.spec, 0), *(make(roster) for make in world.planners.values())]
+        roster.reset(seed=0)
+        for policy in policies:
+            for _ in range(2):
+                policy.act(roster.arrays)
+                roster.step()
+        states.append(round(float(roster.arrays.state.astype("f8").sum()), 4))
+    return states
+
+
+def test_simulator_plays_the_same_without_a_compiler_and_without_a_warning() -> None:
+    """As somebody with a debugger runs it: arithmetic that wraps round is no error, here as in machine code."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-W", "error", "-c", f"{inspect.getsource(_play)}\nprint(_play())"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip() == str(_play())
