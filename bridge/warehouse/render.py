@@ -81,7 +81,8 @@ def render_rgb(simulator: WarehouseView, env_index: int = 0, cell_px: int | None
         layout = simulator.layout
         cell_px = min(max(round(_TARGET_PX / max(layout.height, layout.width)), _MIN_CELL_PX), _MAX_CELL_PX)
     picture = _draw(simulator, env_index, cell_px, "render_rgb")
-    return np.asarray(_with_caption(picture, _caption(simulator, env_index)))
+    legend = _legend(simulator.layout) if cell_px >= _MIN_LABEL_PX else []
+    return np.asarray(_with_caption(picture, [_caption(simulator, env_index), *legend]))
 
 
 def render_floor(simulator: WarehouseView, env_index: int, cell_px: int) -> NDArray[np.uint8]:
@@ -162,7 +163,7 @@ def _floor_picture(layout: Layout, cell_px: int) -> Image.Image:
             draw.rounded_rectangle(_square(row, column, cell, cell // 12), cell // 6, colour)
             if cell_px >= _MIN_LABEL_PX:
                 middle = ((column + 0.5) * cell, (row + 0.5) * cell)
-                draw.text(middle, letter, _mixed(colour, _INK, 0.7), _font(cell * 2 // 5), anchor="mm")
+                draw.text(middle, letter, _mixed(colour, _INK, 0.25), _font(cell * 2 // 5), anchor="mm")
     draw_special_borders(draw, layout, cell, cell_px)
     draw_zone_limits(draw, layout, cell, cell_px, _font(cell * 3 // 10))
     return picture
@@ -274,15 +275,29 @@ def _caption(simulator: WarehouseView, env: int) -> str:
     step_s = drive.step_s * (drive.decision_steps if drive.kind == "differential" else 1)
     alive = simulator.alive[env]
     loaded = int((alive & simulator.loaded[env]).sum())
-    caption = f"{int(simulator.steps[env]) * step_s:.0f} s   {int(alive.sum())} robots, {loaded} loaded"
-    return caption if simulator.layout.speed_limit_mps is None else f"{caption}   hatched: limit in m/s"
+    num_robots = int(alive.sum())
+    robots = f"{num_robots} {'robot' if num_robots == 1 else 'robots'}"
+    return f"{int(simulator.steps[env]) * step_s:.0f} s   {robots}, {loaded} loaded"
 
 
-def _with_caption(picture: Image.Image, caption: str) -> Image.Image:
+def _legend(layout: Layout) -> list[str]:
+    """What letters and hatching mean, where there are any."""
+    stations = {"S pick-up": layout.pickups, "E delivery": layout.deliveries, "P parking": layout.parking}
+    stations["C charger"] = layout.chargers
+    entries = [text for text, places in stations.items() if len(places)]
+    return entries if layout.speed_limit_mps is None else [*entries, "hatched: limit in m/s"]
+
+
+def _with_caption(picture: Image.Image, parts: list[str]) -> Image.Image:
+    """The picture with a line below it: the first part, and of the others those that there is room for."""
+    font, caption = _font(13), parts[0]
+    for part in parts[1:]:
+        longer = f"{caption}   {part}"
+        caption = longer if font.getlength(longer) <= picture.width - 12 else caption
     framed = Image.new("RGB", (picture.width, picture.height + _CAPTION_PX), (255, 255, 255))
     framed.paste(picture, (0, 0))
     draw = ImageDraw.Draw(framed)
-    draw.text((6, picture.height + _CAPTION_PX // 2), caption, _INK, _font(13), anchor="lm")
+    draw.text((6, picture.height + _CAPTION_PX // 2), caption, _INK, font, anchor="lm")
     return framed
 
 

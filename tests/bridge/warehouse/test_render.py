@@ -51,6 +51,36 @@ def test_render_rgb_draws_one_square_per_cell_and_a_caption(grid: WarehouseSimul
     assert (picture[-CAPTION_PX:] < 128).any()
 
 
+def _luminance(pixels: np.ndarray) -> np.ndarray:
+    """Relative luminance (WCAG 2) of (..., 3) uint8 colours."""
+    share = pixels / 255.0
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    return np.asarray(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def test_render_rgb_writes_the_letters_of_stations_so_that_they_can_be_read() -> None:
+    simulator = _simulator("warehouse_shift")
+    simulator.empty_floors(np.ones(1, np.bool_))
+    picture, layout = render_rgb(simulator, cell_px=40), simulator.layout
+    for cell in (layout.pickups[0], layout.deliveries[0], layout.parking[0], layout.chargers[0]):
+        row, column = divmod(int(cell), layout.width)
+        square = picture[row * 40 + 6 : row * 40 + 34, column * 40 + 6 : column * 40 + 34]
+        light, dark = _luminance(square[0, 0]), _luminance(square).min()
+        assert (light + 0.05) / (dark + 0.05) > 4.5
+    simulator.close()
+
+
+def test_render_rgb_explains_the_letters_that_there_are_where_there_is_room() -> None:
+    def ends(name: str, cell_px: int) -> int:
+        simulator = _simulator(name)
+        caption = render_rgb(simulator, cell_px=cell_px)[-CAPTION_PX:]
+        simulator.close()
+        return int(np.flatnonzero((caption < 128).any(axis=(0, 2)))[-1])
+
+    assert ends("warehouse_small", 40) < ends("warehouse_shift", 40)  # no chargers
+    assert 2 * ends("warehouse_shift", 14) < ends("warehouse_shift", 40)
+
+
 def test_render_floor_is_the_picture_without_its_caption(grid: WarehouseSimulator) -> None:
     np.testing.assert_array_equal(render_floor(grid, 1, 20), render_rgb(grid, 1, 20)[:-CAPTION_PX])
     with pytest.raises(SpecMismatchError, match=r"render_floor: expected an env_index from 0 to 1, got 2"):
