@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.errors import CallOrderError
+from bridge.drawn_roster import DrawnRoster
 from bridge.registry import World, open_world
 from bridge.roster import Roster, RosterArrays
 from bridge.roster_rows import PlayedRows, clear_outcomes, take_first_choices
@@ -28,7 +28,7 @@ from bridge.swapped_roster import SharesProcesses, SwappedRoster
 
 __all__ = ["MixedRoster", "MixedWorld", "open_scenarios"]
 
-Bool = NDArray[np.bool_]
+Envs = NDArray[np.int64]
 
 
 class MixedWorld:
@@ -81,7 +81,7 @@ def open_scenarios(scenario: Scenario | ScenarioMix) -> World | MixedWorld:
     return MixedWorld(scenario) if isinstance(scenario, ScenarioMix) else open_world(scenario)
 
 
-class MixedRoster:
+class MixedRoster(DrawnRoster):
     """A :class:`bridge.roster.Roster` whose environments swap scenarios between episodes.
 
     The rosters must be able to reset single environments. Of the slots that a scenario does not fill, none has
@@ -92,59 +92,44 @@ class MixedRoster:
         self, mix: ScenarioMix, spec: WorldSpec, rosters: Sequence[Roster], arrays: RosterArrays, first_env: int
     ) -> None:
         """Over one roster per scenario of ``mix``, each with the E environments of ``arrays``."""
-        self._spec = spec
-        self._rosters = tuple(rosters)
-        self._arrays = arrays
         self._draw = ScenarioDraw(mix, arrays.num_envs, first_env)
-        self._rows = [
-            PlayedRows(arrays, roster.arrays, self._draw.playing, index) for index, roster in enumerate(rosters)
-        ]
-
-    @property
-    def spec(self) -> WorldSpec:
-        """What the worlds look like together."""
-        return self._spec
-
-    @property
-    def arrays(self) -> RosterArrays:
-        """The arrays that :meth:`reset` and :meth:`step` fill; always the same objects."""
-        return self._arrays
-
-    @property
-    def playing(self) -> NDArray[np.int64]:
-        """(E,) int64, the scenario that each environment plays: an index into the mix."""
-        return self._draw.playing.copy()
+        super().__init__(spec, arrays, self._draw.playing)
+        self._rosters = tuple(rosters)
+        self._rows = [PlayedRows(arrays, roster.arrays, self._playing, index) for index, roster in enumerate(rosters)]
 
     def set_weights(self, weights: Sequence[float]) -> None:
         """See :meth:`bridge.scenario_draw.ScenarioDraw.set_weights`."""
         self._draw.set_weights(weights)
 
-    def reset(self, seed: int | None = None, env_mask: Bool | None = None) -> None:
-        """See :meth:`bridge.roster.Roster.reset`."""
-        envs = np.arange(self._arrays.num_envs) if env_mask is None else np.flatnonzero(env_mask)
-        if seed is not None:
-            for roster in self._rosters:
-                roster.reset(seed, env_mask)
-            self._draw.seed(envs, seed)
-        elif self._draw.are_seeded(envs):
-            changed = self._draw.next_episode(envs)
-            stays = np.setdiff1d(envs, changed)
-            for index, roster in enumerate(self._rosters):
-                if (mine := stays[self._draw.playing[stays] == index]).size:
-                    roster.reset(None, self._mask(mine))
-            self._swap_in(changed)
-        else:
-            raise CallOrderError("MixedRoster.reset: expected a seed at the first reset, got none. Pass seed=...")
+    def close(self) -> None:
+        """Close every scenario's environments; may be called twice."""
+        for roster in self._rosters:
+            roster.close()
+
+    def _begin_first(self, envs: Envs, seed: int) -> None:
+        for roster in self._rosters:
+            roster.reset(seed, self._mask(envs))
+        self._draw.seed(envs, seed)
+        self._show(envs)
+
+    def _begin_next(self, envs: Envs) -> None:
+        changed = self._draw.next_episode(envs)
+        stays = np.setdiff1d(envs, changed)
+        for index, roster in enumerate(self._rosters):
+            if (mine := stays[self._playing[stays] == index]).size:
+                roster.reset(None, self._mask(mine))
+        self._swap_in(changed)
+        self._show(envs)
+
+    def _show(self, envs: Envs) -> None:
+        """Write down what environments show that have been reset."""
         self._arrays.episode[:] = self._draw.episode
         clear_outcomes(self._arrays, envs)
         self._fetch_views()
 
-    def step(self) -> None:
-        """See :meth:`bridge.roster.Roster.step`."""
-        if not self._draw.are_seeded():
-            raise CallOrderError("MixedRoster.step: expected a reset before the first step, got none. Call reset.")
+    def _advance(self) -> None:
         for index, roster in enumerate(self._rosters):
-            idle = np.flatnonzero(self._draw.playing != index)
+            idle = np.flatnonzero(self._playing != index)
             if idle.size < self._arrays.num_envs:
                 self._rows[index].hand_over_actions()
                 take_first_choices(self._spec, roster.arrays, idle)
@@ -152,26 +137,16 @@ class MixedRoster:
                 self._rows[index].fetch_outcomes()
         over = np.flatnonzero(self._arrays.episode_over)
         if over.size:
-            self._arrays.final_scenario[over] = self._draw.playing[over]
+            self._arrays.final_scenario[over] = self._playing[over]
             # Where the scenario stays the same its roster has begun the next episode already.
             self._swap_in(self._draw.next_episode(over))
         self._arrays.episode[:] = self._draw.episode
         self._fetch_views()
 
-    def close(self) -> None:
-        """Close every scenario's environments; may be called twice."""
-        for roster in self._rosters:
-            roster.close()
-
-    def _swap_in(self, envs: NDArray[np.int64]) -> None:
+    def _swap_in(self, envs: Envs) -> None:
         """Begin an episode in the scenarios that ``envs`` play now, on a stream of its own."""
         for index, seed, members in self._draw.swaps(envs):
             self._rosters[index].reset(seed, self._mask(members))
-
-    def _mask(self, envs: NDArray[np.int64]) -> Bool:
-        mask = np.zeros(self._arrays.num_envs, np.bool_)
-        mask[envs] = True
-        return mask
 
     def _fetch_views(self) -> None:
         for rows in self._rows:

@@ -47,10 +47,6 @@ class ScenarioDraw:
         require_weights(weights, self._names)
         self._weights = np.array(weights, np.float64)
 
-    def are_seeded(self, envs: Envs | None = None) -> bool:
-        """Whether environments, by default all, have been given a seed."""
-        return all(self._seeds[env] is not None for env in (range(len(self._seeds)) if envs is None else envs.tolist()))
-
     def seed(self, envs: Envs, seed: int) -> None:
         """Begin the first episodes of a seed."""
         for env in envs.tolist():

@@ -13,7 +13,7 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.errors import CallOrderError
+from bridge.drawn_roster import DrawnRoster
 from bridge.registry import World
 from bridge.roster import Roster, RosterArrays
 from bridge.scenario_draw import ScenarioDraw
@@ -22,7 +22,7 @@ from bridge.specs import WorldSpec
 
 __all__ = ["SharesProcesses", "SwappedRoster", "SwappingEnvs"]
 
-Bool = NDArray[np.bool_]
+Envs = NDArray[np.int64]
 
 _OUTCOMES = ("rewards", "terminated", "truncated")
 
@@ -61,58 +61,40 @@ class SharesProcesses(Protocol):
         ...
 
 
-class SwappedRoster:
+class SwappedRoster(DrawnRoster):
     """A :class:`bridge.roster.Roster` whose environments are given scenarios between episodes."""
 
     def __init__(self, mix: ScenarioMix, spec: WorldSpec, envs: SwappingEnvs, first_env: int) -> None:
         """Over environments that write into arrays of ``spec``, into which every scenario of ``mix`` fits."""
-        self._spec = spec
+        self._draw = ScenarioDraw(mix, envs.arrays.num_envs, first_env)
+        super().__init__(spec, envs.arrays, self._draw.playing)
         self._envs = envs
-        self._arrays = envs.arrays
-        self._draw = ScenarioDraw(mix, self._arrays.num_envs, first_env)
-        self._given: NDArray[np.int64] = np.full(self._arrays.num_envs, -1, np.int64)
-
-    @property
-    def spec(self) -> WorldSpec:
-        """What the worlds look like together."""
-        return self._spec
-
-    @property
-    def arrays(self) -> RosterArrays:
-        """The arrays that :meth:`reset` and :meth:`step` fill; always the same objects."""
-        return self._arrays
-
-    @property
-    def playing(self) -> NDArray[np.int64]:
-        """(E,) int64, the scenario that each environment plays: an index into the mix."""
-        return self._draw.playing.copy()
+        self._given: Envs = np.full(envs.arrays.num_envs, -1, np.int64)
 
     def set_weights(self, weights: Sequence[float]) -> None:
         """See :meth:`bridge.scenario_draw.ScenarioDraw.set_weights`."""
         self._draw.set_weights(weights)
 
-    def reset(self, seed: int | None = None, env_mask: Bool | None = None) -> None:
-        """See :meth:`bridge.roster.Roster.reset`."""
-        envs = np.arange(self._arrays.num_envs) if env_mask is None else np.flatnonzero(env_mask)
-        if seed is not None:
-            self._draw.seed(envs, seed)
-            self._begin(envs, seed)
-        elif self._draw.are_seeded(envs):
-            changed = self._draw.next_episode(envs)
-            self._begin(np.setdiff1d(envs, changed), None)
-            self._swap_in(changed)
-        else:
-            raise CallOrderError("SwappedRoster.reset: expected a seed at the first reset, got none. Pass seed=...")
+    def close(self) -> None:
+        """Close every environment; may be called twice."""
+        self._envs.close()
+
+    def _begin_first(self, envs: Envs, seed: int) -> None:
+        self._draw.seed(envs, seed)
+        self._begin(envs, seed)
         self._arrays.episode[:] = self._draw.episode
 
-    def step(self) -> None:
-        """See :meth:`bridge.roster.Roster.step`."""
-        if not self._draw.are_seeded():
-            raise CallOrderError("SwappedRoster.step: expected a reset before the first step, got none. Call reset.")
+    def _begin_next(self, envs: Envs) -> None:
+        changed = self._draw.next_episode(envs)
+        self._begin(np.setdiff1d(envs, changed), None)
+        self._swap_in(changed)
+        self._arrays.episode[:] = self._draw.episode
+
+    def _advance(self) -> None:
         self._envs.step()
         over = np.flatnonzero(self._arrays.episode_over)
         if over.size:
-            self._arrays.final_scenario[over] = self._draw.playing[over]
+            self._arrays.final_scenario[over] = self._playing[over]
             # Where the scenario stays the same the next episode has begun already.
             changed = self._draw.next_episode(over)
             # The reset that swaps clears what the ended episodes have come to.
@@ -124,25 +106,19 @@ class SwappedRoster:
             self._arrays.episode_over[changed] = True
         self._arrays.episode[:] = self._draw.episode
 
-    def close(self) -> None:
-        """Close every environment; may be called twice."""
-        self._envs.close()
-
-    def _swap_in(self, envs: NDArray[np.int64]) -> None:
+    def _swap_in(self, envs: Envs) -> None:
         """Begin an episode in the scenarios that ``envs`` play now, on a stream of its own."""
-        seeds: dict[int, list[NDArray[np.int64]]] = {}
+        seeds: dict[int, list[Envs]] = {}
         for _, seed, members in self._draw.swaps(envs):
             seeds.setdefault(seed, []).append(members)
         for seed, groups in seeds.items():
             self._begin(np.concatenate(groups), seed)
 
-    def _begin(self, envs: NDArray[np.int64], seed: int | None) -> None:
+    def _begin(self, envs: Envs, seed: int | None) -> None:
         """Reset environments, with the scenarios that they play now."""
         if not envs.size:
             return
-        for env in envs[self._given[envs] != self._draw.playing[envs]].tolist():
-            self._envs.set_scenario(env, int(self._draw.playing[env]))
-        self._given[envs] = self._draw.playing[envs]
-        mask = np.zeros(self._arrays.num_envs, np.bool_)
-        mask[envs] = True
-        self._envs.reset(seed, mask)
+        for env in envs[self._given[envs] != self._playing[envs]].tolist():
+            self._envs.set_scenario(env, int(self._playing[env]))
+        self._given[envs] = self._playing[envs]
+        self._envs.reset(seed, self._mask(envs))

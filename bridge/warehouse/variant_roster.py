@@ -15,10 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.errors import CallOrderError
+from bridge.drawn_roster import DrawnRoster
 from bridge.roster import RosterArrays
 from bridge.roster_rows import PlayedRows, clear_outcomes
-from bridge.specs import WorldSpec
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.random_streams import Purpose, stream_keys
@@ -32,7 +31,7 @@ Rows = NDArray[np.int64]
 _SEED_BITS = (1 << 64) - 1
 
 
-class VariantRoster:
+class VariantRoster(DrawnRoster):
     """A :class:`bridge.roster.Roster` over the variants of one warehouse.
 
     Args:
@@ -57,12 +56,11 @@ class VariantRoster:
         self._simulators = tuple(
             WarehouseSimulator(config, layout, num_envs, first_env=first_env, respawn=respawn) for layout in layouts
         )
-        self._spec = self._simulators[0].spec
-        self._arrays = RosterArrays.allocate(self._spec, num_envs) if arrays is None else arrays
+        spec = self._simulators[0].spec
+        arrays = RosterArrays.allocate(spec, num_envs) if arrays is None else arrays
+        super().__init__(spec, arrays, np.zeros(num_envs, np.int64))
         self._envs = np.arange(first_env, first_env + num_envs, dtype=np.int64)
         self._seeds = np.zeros(num_envs, np.uint64)
-        self._started = np.zeros(num_envs, np.bool_)
-        self._playing = np.zeros(num_envs, np.int64)
         self._robot_metrics = self._simulators[0].robot_metrics
         self._rows = [
             PlayedRows(self._arrays, simulator.arrays, self._playing, number)
@@ -70,24 +68,9 @@ class VariantRoster:
         ]
 
     @property
-    def spec(self) -> WorldSpec:
-        """What the world looks like."""
-        return self._spec
-
-    @property
-    def arrays(self) -> RosterArrays:
-        """The arrays that :meth:`reset` and :meth:`step` fill; always the same objects."""
-        return self._arrays
-
-    @property
     def simulators(self) -> tuple[WarehouseSimulator, ...]:
         """One per variant; they belong to this roster, and are for looking."""
         return self._simulators
-
-    @property
-    def playing(self) -> Rows:
-        """(E,) int64, the variant that each environment plays; a copy."""
-        return self._playing.copy()
 
     @property
     def robot_metric_names(self) -> tuple[str, ...]:
@@ -99,26 +82,28 @@ class VariantRoster:
         """(E, N, K) float64, figures of each robot in the episode that ended last; a copy."""
         return self._robot_metrics.copy()
 
-    def reset(self, seed: int | None = None, env_mask: Bool | None = None) -> None:
-        """See :meth:`bridge.roster.Roster.reset`."""
-        envs = np.arange(len(self._envs)) if env_mask is None else np.flatnonzero(env_mask)
-        if seed is None and not self._started[envs].all():
-            raise CallOrderError("VariantRoster.reset: expected a seed at the first reset, got none. Pass seed=...")
-        if seed is not None:
-            for simulator in self._simulators:
-                simulator.reset(seed, env_mask)
-            self._seeds[envs] = seed & _SEED_BITS
-            self._started[envs] = True
-        self._arrays.episode[envs] = 0 if seed is not None else self._arrays.episode[envs] + 1
+    def close(self) -> None:
+        """Refuse further calls; may be called twice."""
+        for simulator in self._simulators:
+            simulator.close()
+
+    def _begin_first(self, envs: Rows, seed: int) -> None:
+        for simulator in self._simulators:
+            simulator.reset(seed, self._mask(envs))
+        self._seeds[envs] = seed & _SEED_BITS
+        self._begin_episodes(envs, np.zeros(len(envs), np.int64))
+
+    def _begin_next(self, envs: Rows) -> None:
+        self._begin_episodes(envs, self._arrays.episode[envs] + 1)
+
+    def _begin_episodes(self, envs: Rows, episode: Rows) -> None:
+        self._arrays.episode[envs] = episode
         self._draw(envs)
         self._begin(envs)
         clear_outcomes(self._arrays, envs)
         self._fetch_views()
 
-    def step(self) -> None:
-        """See :meth:`bridge.roster.Roster.step`."""
-        if not self._started.all():
-            raise CallOrderError("VariantRoster.step: expected a reset before the first step, got none. Call reset.")
+    def _advance(self) -> None:
         for number, simulator in enumerate(self._simulators):
             idle = self._playing != number
             if not idle.all():
@@ -138,11 +123,6 @@ class VariantRoster:
             self._begin(over[before != self._playing[over]])
         self._fetch_views()
 
-    def close(self) -> None:
-        """Refuse further calls; may be called twice."""
-        for simulator in self._simulators:
-            simulator.close()
-
     def _draw(self, envs: Rows) -> None:
         """Choose the variants of the episodes that the arrays number."""
         keys = stream_keys(self._seeds[envs], self._envs[envs], self._arrays.episode[envs])[:, Purpose.LAYOUT]
@@ -158,11 +138,6 @@ class VariantRoster:
                 simulator.arrays.episode[mine] = self._arrays.episode[mine] - 1
                 simulator.reset(None, self._mask(mine))
             _empty(simulator, self._mask(envs[~plays]))
-
-    def _mask(self, envs: Rows) -> Bool:
-        mask = np.zeros(len(self._envs), np.bool_)
-        mask[envs] = True
-        return mask
 
     def _fetch_views(self) -> None:
         for rows in self._rows:
