@@ -1,7 +1,9 @@
 """Idle robots that stand in the way are sent elsewhere.
 
-A robot without a task blocks another one if that one has a task, stands, and
-has its next cell on the shortest way taken by the idle one. An idle robot that
+A robot is idle if it has no task, and is neither called by a carrier nor kept a charger:
+it is sent to park, or to wait there for a charger. It blocks another one if that one has a
+task, waits (``pauses``), and has its next cell on the shortest way taken by the idle one. Who
+has an empty battery is not idle, but out of order. An idle robot that
 has blocked anyone for ``idle_yield_s`` without a break is sent to the nearest
 other parking place that nobody has, the lowest cell among equals, if there is
 one. Its target changes; who drives it is still the policy.
@@ -37,6 +39,7 @@ class YieldState(NamedTuple):
     """Who blocks whom.
 
     Attributes:
+        is_parking: (G,) bool, goals that are parking places.
         idle_at: (cells,) int32, scratch: idle robot in each cell; -1 for none, also between calls.
         presses: (N,) bool, scratch: the robot blocks another one.
         steps: (E, N) int32, steps that each robot has blocked others without a break.
@@ -44,6 +47,7 @@ class YieldState(NamedTuple):
         yields: (E,) int64, robots sent away.
     """
 
+    is_parking: Bool
     idle_at: NDArray[np.int32]
     presses: Bool
     steps: NDArray[np.int32]
@@ -51,10 +55,13 @@ class YieldState(NamedTuple):
     yields: NDArray[np.int64]
 
 
-def make_yield_state(num_envs: int, num_robots: int, num_cells: int) -> YieldState:
+def make_yield_state(num_envs: int, num_robots: int, floor: Floor) -> YieldState:
     """Nobody blocks anyone."""
+    is_parking = np.zeros(len(floor.goal_cell), np.bool_)
+    is_parking[floor.parking] = True
     return YieldState(
-        idle_at=np.full(num_cells, -1, np.int32),
+        is_parking=is_parking,
+        idle_at=np.full(floor.blocked.size, -1, np.int32),
         presses=np.zeros(num_robots, np.bool_),
         steps=np.zeros((num_envs, num_robots), np.int32),
         blocked=np.zeros(num_envs, np.int64),
@@ -69,7 +76,7 @@ class Yielding(Feature):
         self._parts = parts
         limit = max(steps_of(idle_yield_s, parts.step_s), 1)
         num_envs, num_robots = parts.fleet.cell.shape
-        self._state = make_yield_state(num_envs, num_robots, parts.floor.blocked.size)
+        self._state = make_yield_state(num_envs, num_robots, parts.floor)
         self._send = bind(send_away, parts.floor, parts.fleet, parts.outcome, parts.pool, self._state, limit)
 
     def begin(self, envs: Bool) -> None:
@@ -100,7 +107,7 @@ def send_away(
     Args:
         floor: The floor plan.
         fleet: ``goal`` is written for robots that are sent away.
-        outcome: ``moved_m`` of the step.
+        outcome: Of the step.
         pool: ``claimed`` follows the goals.
         state: Advanced.
         limit_steps: Steps of blocking after which a robot is sent away.
@@ -109,11 +116,12 @@ def send_away(
     for env in range(num_envs):
         for robot in range(num_robots):
             state.presses[robot] = False
-            if _is_idle(fleet, env, robot):
+            if _is_idle(fleet, state, env, robot):
                 state.idle_at[fleet.cell[env, robot]] = robot
         for robot in range(num_robots):
             works = fleet.alive[env, robot] and fleet.pickup[env, robot] >= 0 and fleet.age[env, robot] > 0
-            if works and outcome.served[env, robot] == 0 and outcome.moved_m[env, robot] < _STANDING_M:
+            waits = outcome.moved_m[env, robot] < _STANDING_M and outcome.pause[env, robot] == 0
+            if works and outcome.served[env, robot] == 0 and waits:
                 column = int(fleet.way_x[env, robot] / floor.cell_size_m)
                 row = floor.height - 1 - int(fleet.way_y[env, robot] / floor.cell_size_m)
                 other = state.idle_at[row * floor.width + column]
@@ -121,7 +129,7 @@ def send_away(
                     state.presses[other] = True
                     state.blocked[env] += 1
         for robot in range(num_robots):
-            if _is_idle(fleet, env, robot):
+            if _is_idle(fleet, state, env, robot):
                 state.idle_at[fleet.cell[env, robot]] = -1
             state.steps[env, robot] = state.steps[env, robot] + 1 if state.presses[robot] else 0
             if state.steps[env, robot] >= limit_steps:
@@ -136,9 +144,12 @@ def send_away(
 
 
 @kernel_part
-def _is_idle(fleet: Fleet, env: int, robot: int) -> bool:
-    """On the floor without a task, and not on its way to a charger."""
-    return bool(fleet.alive[env, robot] and fleet.pickup[env, robot] < 0 and fleet.off_duty[env, robot] == 0)
+def _is_idle(fleet: Fleet, state: YieldState, env: int, robot: int) -> bool:
+    """On the floor without a task, sent to no other place than one to park, and able to drive."""
+    if not fleet.alive[env, robot] or fleet.pickup[env, robot] >= 0 or fleet.charge[env, robot] <= 0.0:
+        return False
+    goal = fleet.goal[env, robot]
+    return bool(goal < 0 or state.is_parking[goal])
 
 
 @kernel_part
