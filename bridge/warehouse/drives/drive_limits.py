@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 from bridge.warehouse.config import DifferentialDriveConfig, DriveConfig, RoleConfig
 from bridge.warehouse.fleet import half_sides
 
-__all__ = ["DriveLimits", "FieldLimits", "OwnLimits", "Sides", "largest_speed", "make_limits", "seconds_per_step"]
+__all__ = [
+    "DriveLimits",
+    "FieldLimits",
+    "OwnLimits",
+    "Sides",
+    "largest_acceleration",
+    "largest_speed",
+    "largest_turn",
+    "largest_way",
+    "make_limits",
+    "seconds_per_step",
+]
 
 Float64 = NDArray[np.float64]
 
@@ -138,6 +149,25 @@ def _own_limits(drives: Sequence[DifferentialDriveConfig]) -> OwnLimits:
     ]
     # (N, limits) -> one contiguous array per limit
     return OwnLimits(*(np.array(column, np.float64) for column in zip(*rows, strict=True)))
+
+
+def largest_way(limits: DriveLimits) -> float:
+    """The longest way of any robot in a step in m."""
+    fastest = max(limits.max_speed, limits.max_reverse)
+    if limits.own is not None:
+        fastest = max(limits.own.max_speed.max(), limits.own.max_reverse.max())
+    return float(fastest) * limits.step_s * limits.decision_steps
+
+
+def largest_acceleration(limits: DriveLimits) -> float:
+    """The largest acceleration of any robot in m/s2."""
+    return float(limits.max_acceleration if limits.own is None else limits.own.max_acceleration.max())
+
+
+def largest_turn(limits: DriveLimits) -> float:
+    """The largest angle by which any robot turns in a physics step in rad."""
+    fastest = limits.max_turn_rate if limits.own is None else limits.own.max_turn_rate.max()
+    return float(fastest) * limits.step_s
 
 
 def seconds_per_step(drive: DriveConfig) -> float:

@@ -90,7 +90,7 @@ class Motion:
         way, despawn = parts.keys[Purpose.RIGHT_OF_WAY], config.contact.rule == "despawn"
         num_cells, num_robots = parts.layout.blocked.size, config.num_robots
         if isinstance(config.drive, DifferentialDriveConfig):
-            drive = (make_drive_scratch(num_cells, num_robots), parts.limits, parts.traits.radius_m)
+            drive = (make_drive_scratch(parts.floor, num_robots, parts.limits), parts.limits, parts.traits.radius_m)
             calls.append(bind(drive_differential, *state, *drive, parts.commands, way, parts.steps, despawn))
         else:
             scratch = make_grid_scratch(num_cells, num_robots, parts.layout.cell_size_m)

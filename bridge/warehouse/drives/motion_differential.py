@@ -41,22 +41,28 @@ a fault of the rule would show.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bridge.jit import index, kernel_part, lean_kernel
-from bridge.warehouse.drives.cell_lists import CellLists, link, make_cell_lists, relink, unlink
-from bridge.warehouse.drives.drive_limits import DriveLimits, FieldLimits, OwnLimits, Sides
-from bridge.warehouse.drives.footprints import (
-    TOLERANCE_M,
-    count_touched,
-    disc_meets_rack,
-    footprint_meets_rack,
-    footprints_meet,
+from bridge.warehouse.drives.cell_lists import CellLists, link, make_cell_lists
+from bridge.warehouse.drives.crowd import Crowd, count_contacts, first_from, make_crowd, split_crowd
+from bridge.warehouse.drives.drive_lanes import (
+    LANES,
+    WANTED_SPEED,
+    Lanes,
+    advance_lanes,
+    command_lane,
+    make_lanes,
+    set_cos_and_sin,
+    take_lane,
 )
+from bridge.warehouse.drives.drive_limits import DriveLimits, FieldLimits, Sides
+from bridge.warehouse.drives.footprints import TOLERANCE_M, footprint_meets_rack
 from bridge.warehouse.drives.protective_field import clear_way, safe_speed
+from bridge.warehouse.drives.settling import settle
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.random_streams import draw
@@ -67,29 +73,25 @@ Int32 = NDArray[np.int32]
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 
-# A quarter turn: so many bits that its multiples are exact, and what is missing.
-_QUARTER: Final = 1.5707963267341256
-_QUARTER_REST: Final = 6.077100506506192e-11
-_STANDS: Final = 1e-3
-
 
 class DriveScratch(NamedTuple):
     """Memory of the drive, one environment after the other.
 
     Attributes:
-        lists: Robots by cell.
-        cos: (N,) float64, cosine of the heading within a step.
-        sin: (N,) float64, sine of it.
+        lists: By cell, robots that others may touch.
+        crowd: Who may touch whom in this step.
+        lanes: Robots whose physics step is being worked out.
     """
 
     lists: CellLists
-    cos: Float64
-    sin: Float64
+    crowd: Crowd
+    lanes: Lanes
 
 
-def make_drive_scratch(num_cells: int, num_robots: int) -> DriveScratch:
-    """Scratch for a floor and a fleet."""
-    return DriveScratch(make_cell_lists(num_cells, num_robots), np.zeros(num_robots), np.zeros(num_robots))
+def make_drive_scratch(floor: Floor, num_robots: int, limits: DriveLimits) -> DriveScratch:
+    """Scratch for a floor, a fleet and the limits that it is going to drive with."""
+    lists = make_cell_lists(len(floor.blocked), num_robots)
+    return DriveScratch(lists, make_crowd(floor, num_robots, limits), make_lanes(num_robots, limits))
 
 
 @lean_kernel
@@ -122,7 +124,7 @@ def drive_differential(
         despawn: Contact rule: robots that would touch leave the floor.
     """
     num_envs, num_robots = fleet.cell.shape
-    lists = scratch.lists
+    per_s = 1.0 / np.float64(limits.step_s * limits.decision_steps)
     for env in range(num_envs):
         for robot in range(num_robots):
             outcome.refused[env, robot] = False
@@ -132,161 +134,95 @@ def drive_differential(
             outcome.moved_m[env, robot] = 0.0
             pose.vx[env, robot] = -pose.x[env, robot]
             pose.vy[env, robot] = -pose.y[env, robot]
-            scratch.cos[robot], scratch.sin[robot] = _cos_and_sin(pose.heading[env, robot])
-            if fleet.alive[env, robot]:
-                link(fleet.cell[env, robot], robot, lists)
-        for tick in range(limits.decision_steps):
-            counter = int(steps[env]) * limits.decision_steps + tick
-            offset = int(draw(keys[env], counter) % np.uint64(num_robots))
-            for turn in range(num_robots):
-                robot = index(offset + turn if offset + turn < num_robots else offset + turn - num_robots)
-                if fleet.alive[env, robot] and not outcome.leaving[env, robot]:
-                    _tick(
-                        floor, fleet, pose, outcome, limits, limits.sides, limits.field, limits.own, radius, actions,
-                        env, robot, despawn, scratch,
-                    )  # fmt: skip
-        per_s = 1.0 / np.float64(limits.step_s * limits.decision_steps)
+        set_cos_and_sin(pose.heading[env], scratch.lanes.cos, scratch.lanes.sin)
+        _drive_all(floor, fleet, pose, outcome, scratch, limits, radius, actions, keys[env], steps[env], env, despawn)
         for robot in range(num_robots):
             pose.vx[env, robot] = (pose.vx[env, robot] + pose.x[env, robot]) * per_s
             pose.vy[env, robot] = (pose.vy[env, robot] + pose.y[env, robot]) * per_s
-            if fleet.alive[env, robot] and not despawn:
-                _measure_contacts(floor, pose, outcome, limits.widest, limits.sides, radius, env, robot, lists)
-        for robot in range(num_robots):
-            lists.first[fleet.cell[env, robot]] = -1
+        if not despawn:
+            _measure_contacts(floor, fleet, pose, outcome, limits.sides, radius, scratch.crowd, env)
 
 
 @kernel_part
-def _tick(
+def _drive_all(
     floor: Floor,
     fleet: Fleet,
     pose: Pose,
     outcome: Outcome,
+    scratch: DriveScratch,
+    limits: DriveLimits,
+    radius: Float64,
+    actions: Float32,
+    key: np.uint64,
+    step: np.int32,
+    env: int,
+    despawn: bool,
+) -> None:
+    """All physics steps of one environment: first those of robots that nobody can touch, then of the others in turn."""
+    crowd, lanes, lists = scratch.crowd, scratch.lanes, scratch.lists
+    num_robots, ticks = fleet.cell.shape[1], limits.decision_steps
+    # What a protective field allows depends on where the others are at this moment: one robot at a time.
+    width = LANES if limits.field is None else 1
+    num_alone, num_near = split_crowd(pose, radius, fleet.alive, crowd, env, limits.field is None)
+    for place in range(num_near):
+        robot = index(crowd.near[index(place)])
+        link(fleet.cell[env, robot], robot, lists)
+    for sweep in range(1 + ticks):
+        near = sweep > 0
+        robots, number, first = crowd.alone, num_alone, 0
+        if near:
+            offset = int(draw(key, int(step) * ticks + sweep - 1) % np.uint64(num_robots))
+            robots, number, first = crowd.near, num_near, first_from(crowd.near, num_near, offset)
+        for begin in range(0, number, width):
+            num_lanes = min(width, number - begin)
+            for lane in range(num_lanes):
+                turn = first + begin + lane
+                robot = index(robots[index(turn - number if turn >= number else turn)])
+                take_lane(lanes, lane, pose, limits, limits.own, env, robot)
+            for tick in range(1 if near else ticks):
+                for lane in range(num_lanes):
+                    if tick == 0 or len(floor.speed_limit) > 0:
+                        command_lane(lanes, lane, floor, fleet, limits, limits.own, actions, env)
+                    _heed_field(floor, pose, limits, limits.sides, limits.field, radius, env, lanes, lane, lists)
+                advance_lanes(lanes, num_lanes, limits)
+                for lane in range(num_lanes):
+                    settle(
+                        floor,
+                        fleet,
+                        pose,
+                        outcome,
+                        lists,
+                        limits,
+                        limits.sides,
+                        radius,
+                        lanes,
+                        lane,
+                        env,
+                        near,
+                        despawn,
+                    )
+    for place in range(num_near):
+        lists.first[fleet.cell[env, index(crowd.near[index(place)])]] = -1
+
+
+@kernel_part
+def _heed_field(
+    floor: Floor,
+    pose: Pose,
     limits: DriveLimits,
     sides: Sides | None,
     field: FieldLimits | None,
-    own: OwnLimits | None,
-    radius: Float64,
-    actions: Float32,
-    env: int,
-    robot: int,
-    despawn: bool,
-    scratch: DriveScratch,
-) -> None:
-    """One physics step of one robot; what is None of the limits is not even compiled."""
-    lists = scratch.lists
-    ahead, back, turn_limit = limits.max_speed, limits.max_reverse, limits.max_turn_rate
-    faster, slower, turn_step = limits.max_acceleration, limits.max_deceleration, limits.max_turn_acceleration
-    if own is not None:
-        ahead, back, turn_limit = own.max_speed[robot], own.max_reverse[robot], own.max_turn_rate[robot]
-        faster, slower = own.max_acceleration[robot], own.max_deceleration[robot]
-        turn_step = own.max_turn_acceleration[robot]
-    wanted_speed = 0.0
-    wanted_turn = 0.0
-    if fleet.charge[env, robot] > 0.0:
-        share = float(actions[env, robot, 0])
-        fastest = ahead if share > 0.0 else back
-        if len(floor.speed_limit) > 0:
-            fastest = min(fastest, floor.speed_limit[fleet.cell[env, robot]])
-        wanted_speed = share * fastest
-        wanted_turn = float(actions[env, robot, 1]) * turn_limit
-    faster, slower, turn_step = faster * limits.step_s, slower * limits.step_s, turn_step * limits.step_s
-    if len(limits.traction) > 0:
-        wanted_speed *= limits.speed_factor[env]
-        faster, slower = faster * limits.traction[env], slower * limits.traction[env]
-        turn_step *= limits.traction[env]
-    if field is not None:
-        wanted_speed = _stop_in_time(floor, pose, limits, sides, field, radius, env, robot, wanted_speed, lists)
-    speed, turn = pose.speed[env, robot], pose.turn_rate[env, robot]
-    if limits.response < 1.0:
-        wanted_speed = _lag(speed, wanted_speed, limits.response)
-        wanted_turn = _lag(turn, wanted_turn, limits.response)
-    speed = _approach(speed, wanted_speed, faster, slower)
-    turn = _approach(turn, wanted_turn, turn_step, turn_step)
-    heading = pose.heading[env, robot] + turn * limits.step_s
-    heading -= 2.0 * np.pi * np.floor((heading + np.pi) * (0.5 / np.pi))
-    pose.speed[env, robot] = speed
-    pose.turn_rate[env, robot] = turn
-    if sides is not None:
-        middle = pose.heading[env, robot] + 0.5 * turn * limits.step_s
-        _move_figure(
-            floor, fleet, pose, outcome, limits, sides, radius, env, robot, despawn, lists, speed, turn, middle, heading
-        )
-        return
-    half_cos, half_sin = _turned(0.5 * turn * limits.step_s)
-    before_cos, before_sin = scratch.cos[robot], scratch.sin[robot]
-    cos, sin = before_cos * half_cos - before_sin * half_sin, before_sin * half_cos + before_cos * half_sin
-    scratch.cos[robot], scratch.sin[robot] = cos * half_cos - sin * half_sin, sin * half_cos + cos * half_sin
-    pose.heading[env, robot] = heading
-    pose.cos[env, robot] = scratch.cos[robot]
-    pose.sin[env, robot] = scratch.sin[robot]
-    if speed == 0.0:
-        return
-    x = pose.x[env, robot] + speed * limits.step_s * cos
-    y = pose.y[env, robot] + speed * limits.step_s * sin
-    on_rack = disc_meets_rack(floor, x, y, radius[robot])
-    if floor.one_way and not on_rack:
-        on_rack = not _may_enter(floor, fleet.cell[env, robot], _cell_at(floor, x, y))
-    touched = count_touched(floor, pose, limits.widest, None, radius, env, robot, x, y, 0.0, 0.0, lists)
-    if not on_rack and touched == 0:
-        pose.x[env, robot] = x
-        pose.y[env, robot] = y
-        outcome.moved_m[env, robot] += abs(speed) * limits.step_s
-        relink(fleet.cell[env], robot, _cell_at(floor, x, y), lists)
-        return
-    pose.speed[env, robot] = 0.0
-    if despawn:
-        outcome.rack_contacts[env, robot] += on_rack
-        _remove_touching(fleet, pose, outcome, None, radius, env, robot, x, y, 0.0, 0.0, lists)
-    else:
-        outcome.refused[env, robot] = True
-
-
-@lean_kernel
-def _move_figure(
-    floor: Floor,
-    fleet: Fleet,
-    pose: Pose,
-    outcome: Outcome,
-    limits: DriveLimits,
-    sides: Sides,
     radius: Float64,
     env: int,
-    robot: int,
-    despawn: bool,
+    lanes: Lanes,
+    lane: int,
     lists: CellLists,
-    speed: float,
-    turn: float,
-    middle: float,
-    heading: float,
 ) -> None:
-    """The second half of a physics step where some footprints are rectangles: turning needs room, too."""
-    if speed == 0.0 and turn == 0.0:
-        return
-    cos, sin = float(np.float32(np.cos(heading))), float(np.float32(np.sin(heading)))
-    # Drive and turn, or at least turn, or stay.
-    for driven in (speed, 0.0):
-        x = pose.x[env, robot] + driven * limits.step_s * np.cos(middle)
-        y = pose.y[env, robot] + driven * limits.step_s * np.sin(middle)
-        on_rack = footprint_meets_rack(floor, sides, radius, robot, x, y, cos, sin, 0.0)
-        if floor.one_way and not on_rack:
-            on_rack = not _may_enter(floor, fleet.cell[env, robot], _cell_at(floor, x, y))
-        touched = count_touched(floor, pose, limits.widest, sides, radius, env, robot, x, y, cos, sin, lists)
-        if not on_rack and touched == 0:
-            pose.x[env, robot] = x
-            pose.y[env, robot] = y
-            pose.heading[env, robot] = heading
-            pose.cos[env, robot] = cos
-            pose.sin[env, robot] = sin
-            outcome.moved_m[env, robot] += abs(driven) * limits.step_s
-            relink(fleet.cell[env], robot, _cell_at(floor, x, y), lists)
-            return
-        pose.speed[env, robot] = 0.0
-        if despawn:
-            outcome.rack_contacts[env, robot] += on_rack
-            _remove_touching(fleet, pose, outcome, sides, radius, env, robot, x, y, cos, sin, lists)
-            return
-        outcome.refused[env, robot] = True
-    pose.turn_rate[env, robot] = 0.0
+    """Limit the command of the robot in a lane to what its protective field allows."""
+    if field is not None:
+        robot, place = index(lanes.robot[index(lane)]), WANTED_SPEED + np.uint64(lane)
+        wanted = lanes.values[place]
+        lanes.values[place] = _stop_in_time(floor, pose, limits, sides, field, radius, env, robot, wanted, lists)
 
 
 @lean_kernel
@@ -315,115 +251,21 @@ def _stop_in_time(
 
 
 @kernel_part
-def _cos_and_sin(angle: float) -> tuple[float, float]:
-    """Cosine and sine of an angle in about [-pi, pi], within 1e-15: a quarter of what the general functions take."""
-    quarters = np.floor(angle * (2.0 / np.pi) + 0.5)
-    rest = (angle - quarters * _QUARTER) - quarters * _QUARTER_REST
-    # Their series, up to the terms that no longer count at an eighth of a turn.
-    s = rest * rest
-    cos = (1 / 3628800) - s * ((1 / 479001600) - s * ((1 / 87178291200) - s * (1 / 20922789888000)))
-    cos = 1.0 - s * (0.5 - s * ((1 / 24) - s * ((1 / 720) - s * ((1 / 40320) - s * cos))))
-    sin = (1 / 362880) - s * ((1 / 39916800) - s * ((1 / 6227020800) - s * (1 / 1307674368000)))
-    sin = rest * (1.0 - s * ((1 / 6) - s * ((1 / 120) - s * ((1 / 5040) - s * sin))))
-    turned = int(quarters) & 3
-    one, two = (sin, cos) if turned & 1 else (cos, sin)
-    return (-one if turned == 1 or turned == 2 else one), (-two if turned >= 2 else two)
-
-
-@kernel_part
-def _turned(angle: float) -> tuple[float, float]:
-    """Cosine and sine of an angle, by their series where it is small, as that of a physics step is."""
-    if abs(angle) > 0.25:
-        return np.cos(angle), np.sin(angle)
-    # Factors instead of divisors, by which the compiler may not replace them.
-    s = angle * angle
-    cos = 1.0 - s * (0.5 - s * ((1 / 24) - s * ((1 / 720) - s * ((1 / 40320) - s * (1 / 3628800)))))
-    sin = 1.0 - s * ((1 / 6) - s * ((1 / 120) - s * ((1 / 5040) - s * ((1 / 362880) - s * (1 / 39916800)))))
-    return cos, angle * sin
-
-
-@kernel_part
-def _lag(value: float, target: float, response: float) -> float:
-    """What a first-order lag makes of a command; what is left of one to stand is cut."""
-    if target == 0.0 and abs(value) < _STANDS:
-        return 0.0
-    return value + response * (target - value)
-
-
-@kernel_part
-def _approach(value: float, target: float, faster: float, slower: float) -> float:
-    """``target``, or the nearest to it that the limits on speeding up and on braking allow; braking ends at 0."""
-    change = target - value
-    limit = slower if value * change < 0.0 else faster
-    changed = value + min(max(change, -limit), limit)
-    return 0.0 if value * changed < 0.0 else changed
-
-
-@kernel_part
-def _cell_at(floor: Floor, x: float, y: float) -> int:
-    column = min(max(int(x * floor.cells_per_m), 0), floor.width - 1)
-    row = min(max(floor.height - 1 - int(y * floor.cells_per_m), 0), floor.height - 1)
-    return row * floor.width + column
-
-
-@kernel_part
-def _may_enter(floor: Floor, cell: int, other: int) -> bool:
-    """Whether the exits let a robot go from its cell to the same or a near one; across a corner by either way."""
-    if cell == other:
-        return True
-    for move in range(1, 5):
-        beside = floor.moves[cell, move]
-        if beside == other:
-            return True
-        if beside != cell:
-            for following in range(1, 5):
-                if floor.moves[beside, following] == other:
-                    return True
-    return False
-
-
-@kernel_part
-def _remove_touching(
+def _measure_contacts(
+    floor: Floor,
     fleet: Fleet,
     pose: Pose,
     outcome: Outcome,
     sides: Sides | None,
     radius: Float64,
+    crowd: Crowd,
     env: int,
-    robot: int,
-    x: float,
-    y: float,
-    cos: float,
-    sin: float,
-    lists: CellLists,
 ) -> None:
-    """Rule ``despawn``: the robot and those that it would overlap at (x, y) leave the floor."""
-    for other in range(len(radius)):
-        present = fleet.alive[env, other] and not outcome.leaving[env, other] and other != robot
-        if present and footprints_meet(pose, sides, radius, env, robot, other, x, y, cos, sin):
-            outcome.robot_contacts[env, robot] += 1
-            outcome.robot_contacts[env, other] += 1
-            outcome.leaving[env, other] = True
-            unlink(fleet.cell[env, other], other, lists)
-    outcome.leaving[env, robot] = True
-    unlink(fleet.cell[env, robot], robot, lists)
-
-
-@kernel_part
-def _measure_contacts(
-    floor: Floor,
-    pose: Pose,
-    outcome: Outcome,
-    widest: float,
-    sides: Sides | None,
-    radius: Float64,
-    env: int,
-    robot: int,
-    lists: CellLists,
-) -> None:
-    x, y = pose.x[env, robot], pose.y[env, robot]
-    cos, sin = float(pose.cos[env, robot]), float(pose.sin[env, robot])
-    on_rack = footprint_meets_rack(floor, sides, radius, robot, x, y, cos, sin, TOLERANCE_M)
-    outcome.rack_contacts[env, robot] = on_rack
-    touched = count_touched(floor, pose, widest, sides, radius, env, robot, x, y, cos, sin, lists)
-    outcome.robot_contacts[env, robot] = touched
+    """Note what robots overlap at their final places."""
+    for robot in range(fleet.cell.shape[1]):
+        if fleet.alive[env, robot]:
+            x, y = pose.x[env, robot], pose.y[env, robot]
+            cos, sin = float(pose.cos[env, robot]), float(pose.sin[env, robot])
+            on_rack = footprint_meets_rack(floor, sides, radius, robot, x, y, cos, sin, TOLERANCE_M)
+            outcome.rack_contacts[env, robot] = on_rack
+    count_contacts(pose, fleet.alive, sides, radius, crowd, env, outcome.robot_contacts)

@@ -36,7 +36,7 @@ def _drive(scene: Any, actions: Any, limits: DriveLimits, step: int = 0, despawn
     radius = np.full(num_robots, limits.widest or 0.35)
     wanted = np.broadcast_to(np.asarray(actions, np.float32), (num_envs, num_robots, 2)).copy()
     keys, steps = np.full(num_envs, 5, np.uint64), np.full(num_envs, step, np.int32)
-    scratch = make_drive_scratch(scene.layout.blocked.size, num_robots)
+    scratch = make_drive_scratch(scene.floor, num_robots, limits)
     state = (scene.floor, scene.fleet, scene.pose, scene.outcome, scratch, limits, radius)
     drive_differential(*state, wanted, keys, steps, despawn)
     assert (scratch.lists.first == -1).all()
@@ -149,7 +149,7 @@ def test_disc_and_rectangle_stop_at_each_other(make_scene: Any) -> None:
     limits = make_limits(DRIVE, (FORKLIFT, RoleConfig(role="carrier", count=1, radius_m=0.35)))
     scene = make_scene(HALL, 2, cell_size_m=1.2)
     radius = np.array([FORKLIFT.outer_radius_m, 0.35])
-    scratch = make_drive_scratch(scene.layout.blocked.size, 2)
+    scratch = make_drive_scratch(scene.floor, 2, limits)
     keys = np.full(1, 5, np.uint64)
     # The side of the forklift, 0.3 m from its middle; the disc comes up to it.
     scene.place_at(0, 0, 6.0, 6.0)

@@ -10,7 +10,7 @@ import pytest
 
 from bridge.warehouse.config import DifferentialDriveConfig
 from bridge.warehouse.drives.drive_limits import make_limits
-from bridge.warehouse.drives.motion_differential import _cos_and_sin, drive_differential, make_drive_scratch
+from bridge.warehouse.drives.motion_differential import drive_differential, make_drive_scratch
 
 HALL = """
 ..........
@@ -27,14 +27,15 @@ def _drive(
     scene: Any, actions: Any, step: int = 0, radius_m: float = 0.35, despawn: bool = False, drive: Any = DRIVE
 ) -> None:
     num_envs, num_robots = scene.fleet.cell.shape
-    scratch = make_drive_scratch(scene.layout.blocked.size, num_robots)
+    limits = make_limits(drive)._replace(widest=radius_m)
+    scratch = make_drive_scratch(scene.floor, num_robots, limits)
     drive_differential(
         scene.floor,
         scene.fleet,
         scene.pose,
         scene.outcome,
         scratch,
-        make_limits(drive)._replace(widest=radius_m),
+        limits,
         np.full(num_robots, radius_m),
         np.broadcast_to(np.asarray(actions, np.float32), (num_envs, num_robots, 2)).copy(),
         np.full(num_envs, 5, np.uint64),
@@ -42,6 +43,7 @@ def _drive(
         despawn,
     )
     assert (scratch.lists.first == -1).all()
+    assert (scratch.crowd.first == -1).all()
 
 
 def test_drive_differential_speeds_up_and_brakes_within_the_limits(make_scene: Any) -> None:
@@ -240,9 +242,3 @@ def test_drive_differential_lets_an_empty_battery_roll_to_a_stand(make_scene: An
         _drive(scene, [1.0, 1.0])
     assert scene.pose.speed[0, 0] == 0.0
     assert scene.pose.turn_rate[0, 0] == 0.0
-
-
-def test_cos_and_sin_are_those_of_numpy() -> None:
-    angles = np.concatenate([np.linspace(-np.pi, np.pi, 4001), np.arange(-4, 5) * 0.25 * np.pi])
-    found = np.array([_cos_and_sin(float(angle)) for angle in angles])
-    np.testing.assert_allclose(found, np.stack([np.cos(angles), np.sin(angles)], axis=1), rtol=0, atol=1e-15)

@@ -35,7 +35,7 @@ def _limits(count: int, role: RoleConfig = CARRIER, lag_s: float = 0.0, margin_m
 def _drive(scene: Any, actions: Any, limits: DriveLimits, step: int) -> None:
     num_envs, num_robots = scene.fleet.cell.shape
     wanted = np.broadcast_to(np.asarray(actions, np.float32), (num_envs, num_robots, 2)).copy()
-    scratch = make_drive_scratch(scene.layout.blocked.size, num_robots)
+    scratch = make_drive_scratch(scene.floor, num_robots, limits)
     state = (scene.floor, scene.fleet, scene.pose, scene.outcome, scratch, limits, np.full(num_robots, limits.widest))
     drive_differential(*state, wanted, np.full(num_envs, 5, np.uint64), np.full(num_envs, step, np.int32), False)
 
@@ -89,7 +89,7 @@ def test_robot_keeps_off_the_disc_around_a_rectangle_that_comes_turns_or_stands(
     scene.place_at(0, 0, 1.0, 4.5)
     scene.place_at(0, 1, 10.0, 4.6, math.pi)
     radius = np.array([role.outer_radius_m for role in roles])
-    scratch = make_drive_scratch(scene.layout.blocked.size, 2)
+    scratch = make_drive_scratch(scene.floor, 2, limits)
     wanted = np.array([[[1.0, 0.0], other]], np.float32)
     for step in range(300):
         state = (scene.floor, scene.fleet, scene.pose, scene.outcome, scratch, limits, radius)
