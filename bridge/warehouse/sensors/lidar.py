@@ -3,9 +3,9 @@
 Exact for the simulated geometry: blocked cells are merged into few
 rectangles, and for every cell there is a list of those in range, so a beam is
 cut by some seven boxes instead of being marched through cells; the outer
-walls are the exit distance of the floor's rectangle, robots are circles (others:
-``lidar_rectangles``). All beams of a robot are cut by one box at a time, and by
-each circle those few that can meet it.
+walls are the exit distance of the floor's rectangle. All beams of a robot are cut
+by one box at a time, two beams on one line together. Then robots, which are circles
+(``lidar_robots``; others: ``lidar_rectangles``), cut those few beams that can meet them.
 """
 
 from __future__ import annotations
@@ -18,34 +18,19 @@ from numpy.typing import NDArray
 from bridge.jit import index, kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet, Pose
 from bridge.warehouse.layout import Layout
-from bridge.warehouse.sensors.buckets import Buckets, place_in_runs, runs_near
-from bridge.warehouse.sensors.nearest import NOBODY, Nearest
+from bridge.warehouse.sensors.beams import AHEAD, BACK, INVERSE_X, INVERSE_Y, Beams, LidarPlace
+from bridge.warehouse.sensors.buckets import Buckets
+from bridge.warehouse.sensors.lidar_robots import Sightings, cut_by_robots
+from bridge.warehouse.sensors.nearest import Nearest
 
-__all__ = ["Beams", "LidarPlace", "Walls", "make_beams", "make_walls", "merge_blocked", "observe_lidar"]
+__all__ = ["Walls", "make_walls", "merge_blocked", "observe_lidar"]
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Int32 = NDArray[np.int32]
 
 _PARALLEL: Final = np.float32(1e-9)
-_QUARTER: Final = np.float32(0.5 * np.pi)
-_HALF: Final = np.float32(np.pi)
-# Fitted to the arc tangent on [0, 1] with the least largest error, 8e-5.
-_ARC_1, _ARC_3 = np.float32(0.99921381), np.float32(-0.32117489)
-_ARC_5, _ARC_7 = np.float32(0.14626427), np.float32(-0.03898638)
-# x + 0.5708 x^3 is at least the arc sine of x, and equal at 0 and 1.
-_ARC_SINE: Final = np.float32(0.5708)
-_ANGLE_ERROR: Final = np.float32(1e-3)
-_VECTOR: Final = 8
 _FAR: Final = np.float32(np.inf)
-
-
-class LidarPlace(NamedTuple):
-    """Where the block lies in an observation, its number of beams, and its range."""
-
-    at: int
-    beams: int
-    range_m: float
 
 
 class Walls(NamedTuple):
@@ -64,34 +49,6 @@ class Walls(NamedTuple):
     boxes: Float64
     start: Int32
     near: Int32
-
-
-class Beams(NamedTuple):
-    """Beams of one robot, padded to whole vectors of the machine; P beams with the padding.
-
-    Attributes:
-        cos: (P,) float32, direction in the body frame, counter-clockwise from straight ahead.
-        sin: (P,) float32.
-        rays: (4, P) float32, scratch: direction in the floor frame, and its inverse.
-        hits: (2, P) float32, scratch: distance of the nearest hit in m, before and after a box.
-    """
-
-    cos: Float32
-    sin: Float32
-    rays: Float32
-    hits: Float32
-
-
-def make_beams(number: int) -> Beams:
-    """Evenly spread beams; those of the padding repeat the first ones and are never shown."""
-    padded = -(-number // _VECTOR) * _VECTOR
-    angles = 2.0 * np.pi * np.arange(padded) / number
-    return Beams(
-        np.cos(angles).astype(np.float32),
-        np.sin(angles).astype(np.float32),
-        np.zeros((4, padded), np.float32),
-        np.zeros((2, padded), np.float32),
-    )
 
 
 def merge_blocked(blocked: NDArray[np.bool_]) -> Int32:
@@ -148,6 +105,7 @@ def observe_lidar(
     walls: Walls,
     buckets: Buckets,
     nearest: Nearest,
+    sightings: Sightings,
     beams: Beams,
     lidar: LidarPlace,
     first: int,
@@ -163,6 +121,7 @@ def observe_lidar(
         walls: Racks and walls.
         buckets: Robots by place; the edge is at least the range plus the largest radius.
         nearest: Found by ``find_nearest`` within the range plus the largest radius.
+        sightings: Of :func:`bridge.warehouse.sensors.lidar_robots.make_sightings`.
         beams: Of :func:`make_beams`.
         lidar: Where and what.
         first: Slot of the role's first robot on the robot axis.
@@ -178,10 +137,9 @@ def observe_lidar(
             if fleet.alive[env, robot]:
                 row = observations[env, slot, lidar.at : lidar.at + lidar.beams]
                 _scan_walls(fleet, pose, walls, beams, lidar, env, robot, row)
-        for slot in range(observations.shape[1]):
-            robot = index(first + slot)
-            if fleet.alive[env, robot]:
-                _scan_robots(buckets, nearest, pose, radius, env, robot, lidar, beams, observations[env, slot])
+        cut_by_robots(
+            pose, radius, fleet.alive[env], buckets, nearest, sightings, beams, lidar, first, env, observations[env]
+        )
 
 
 @kernel_part
@@ -190,138 +148,64 @@ def _scan_walls(
 ) -> None:
     """The scan of one robot on an empty floor."""
     x, y = pose.x[env, robot], pose.y[env, robot]
-    rays = beams.rays
-    _turn_beams(pose.cos[env, robot], pose.sin[env, robot], beams)
-    before, hits = beams.hits[1], beams.hits[0]
-    _cut_by_outer_walls(walls, x, y, lidar.range_m, rays, hits)
+    _turn_lines(pose.cos[env, robot], pose.sin[env, robot], beams)
+    _cut_by_outer_walls(walls, x, y, lidar.range_m, beams)
     cell = index(fleet.cell[env, robot])
     for place in range(index(walls.start[cell]), index(walls.start[cell + np.uint64(1)])):
-        before, hits = hits, before
-        _cut_by_box(walls.boxes[index(walls.near[place])], x, y, rays, before, hits)
-    scale = np.float32(1.0 / lidar.range_m)
-    for beam in range(len(row)):
-        row[beam] = hits[beam] * scale
+        _cut_by_box(walls.boxes[index(walls.near[place])], x, y, beams)
+    scale, lines = np.float32(1.0 / lidar.range_m), beams.lines
+    for line in range(lines):
+        row[line] = beams.fields[AHEAD + np.uint64(line)] * scale
+    for line in range(len(row) - lines):
+        row[lines + line] = beams.fields[BACK + np.uint64(line)] * scale
 
 
 @kernel_part
-def _turn_beams(cos: np.float32, sin: np.float32, beams: Beams) -> None:
-    """Directions of the beams in the floor frame, and their inverses; no component is exactly 0."""
-    rays = beams.rays
-    for beam in range(len(beams.cos)):
-        ux = cos * beams.cos[beam] - sin * beams.sin[beam]
-        uy = sin * beams.cos[beam] + cos * beams.sin[beam]
-        ux = _PARALLEL if abs(ux) < _PARALLEL else ux
-        uy = _PARALLEL if abs(uy) < _PARALLEL else uy
-        rays[0, beam] = ux
-        rays[1, beam] = uy
-        rays[2, beam] = np.float32(1.0) / ux
-        rays[3, beam] = np.float32(1.0) / uy
+def _turn_lines(cos: np.float32, sin: np.float32, beams: Beams) -> None:
+    """Inverses of the directions of the lines in the floor frame; no component is exactly 0."""
+    fields = beams.fields
+    for number in range(beams.padded_lines):
+        line = np.uint64(number)
+        ux = cos * beams.cos[line] - sin * beams.sin[line]
+        uy = sin * beams.cos[line] + cos * beams.sin[line]
+        fields[INVERSE_X + line] = np.float32(1.0) / (_PARALLEL if abs(ux) < _PARALLEL else ux)
+        fields[INVERSE_Y + line] = np.float32(1.0) / (_PARALLEL if abs(uy) < _PARALLEL else uy)
 
 
 @kernel_part
-def _cut_by_outer_walls(walls: Walls, x: float, y: float, range_m: float, rays: Float32, hits: Float32) -> None:
+def _cut_by_outer_walls(walls: Walls, x: float, y: float, range_m: float, beams: Beams) -> None:
     left, right = np.float32(-x), np.float32(walls.width_m - x)
     bottom, top = np.float32(-y), np.float32(walls.height_m - y)
-    longest = np.float32(range_m)
-    for beam in range(len(hits)):
-        along_x = max(left * rays[2, beam], right * rays[2, beam])
-        along_y = max(bottom * rays[3, beam], top * rays[3, beam])
-        hits[beam] = min(longest, min(along_x, along_y))
+    longest, fields = np.float32(range_m), beams.fields
+    for number in range(beams.padded_lines):
+        line = np.uint64(number)
+        x1, x2 = left * fields[INVERSE_X + line], right * fields[INVERSE_X + line]
+        y1, y2 = bottom * fields[INVERSE_Y + line], top * fields[INVERSE_Y + line]
+        fields[AHEAD + line] = min(longest, min(max(x1, x2), max(y1, y2)))
+        fields[BACK + line] = min(longest, -max(min(x1, x2), min(y1, y2)))
 
 
 @kernel_part
-def _cut_by_box(box: Float64, x: float, y: float, rays: Float32, before: Float32, hits: Float32) -> None:
-    """Slab test of one box against all beams; the robot's centre is never inside."""
+def _cut_by_box(box: Float64, x: float, y: float, beams: Beams) -> None:
+    """Slab test of one box against all lines; the robot's centre is never inside."""
     left, right = np.float32(box[0] - x), np.float32(box[2] - x)
     bottom, top = np.float32(box[1] - y), np.float32(box[3] - y)
-    for beam in range(len(hits)):
-        x1, x2 = left * rays[2, beam], right * rays[2, beam]
-        y1, y2 = bottom * rays[3, beam], top * rays[3, beam]
+    fields = beams.fields
+    for number in range(beams.padded_lines):
+        line = np.uint64(number)
+        x1, x2 = left * fields[INVERSE_X + line], right * fields[INVERSE_X + line]
+        y1, y2 = bottom * fields[INVERSE_Y + line], top * fields[INVERSE_Y + line]
         enter = max(min(x1, x2), min(y1, y2))
         leave = min(max(x1, x2), max(y1, y2))
-        # From one array to another: in one, the compiler would store under a condition, which is much slower.
-        distance = enter if (enter <= leave) & (enter >= np.float32(0.0)) else _FAR
-        hits[beam] = min(before[beam], distance)
+        ahead = enter if enter <= leave else _FAR
+        back = -leave if enter <= leave else _FAR
+        # What is not in that direction is negative; its bits are those of a larger number than any distance.
+        fields[AHEAD + line] = _nearer(fields[AHEAD + line], ahead)
+        fields[BACK + line] = _nearer(fields[BACK + line], back)
 
 
 @kernel_part
-def _scan_robots(
-    buckets: Buckets,
-    nearest: Nearest,
-    pose: Pose,
-    radius: Float64,
-    env: int,
-    robot: int,
-    lidar: LidarPlace,
-    beams: Beams,
-    row: Float32,
-) -> None:
-    """Cut those beams of a robot's observation that meet other robots."""
-    keys = nearest.keys[env, robot]
-    if keys[len(keys) - 1] == NOBODY:
-        # All that are in range are listed.
-        place = 0
-        while keys[place] != NOBODY:
-            _cut_by_robot(pose, radius, env, robot, index(keys[place] & nearest.slot_bits), lidar, beams, row)
-            place += 1
-        return
-    runs = runs_near(buckets, env, pose.x[env, robot], pose.y[env, robot])
-    for candidate in range(runs.number):
-        other = index(buckets.robot[env, place_in_runs(runs, candidate)])
-        dx, dy = pose.x[env, other] - pose.x[env, robot], pose.y[env, other] - pose.y[env, robot]
-        if other != robot and dx * dx + dy * dy < nearest.reach:
-            _cut_by_robot(pose, radius, env, robot, other, lidar, beams, row)
-
-
-@kernel_part
-def _cut_by_robot(
-    pose: Pose, radius: Float64, env: int, robot: int, other: int, lidar: LidarPlace, beams: Beams, row: Float32
-) -> None:
-    """Cut the beams that meet one other robot, which is seen in the body frame: there the beams do not change."""
-    dx = np.float32(pose.x[env, other]) - np.float32(pose.x[env, robot])
-    dy = np.float32(pose.y[env, other]) - np.float32(pose.y[env, robot])
-    cos, sin, size = pose.cos[env, robot], pose.sin[env, robot], np.float32(radius[other])
-    ahead, aside = cos * dx + sin * dy, cos * dy - sin * dx
-    begin, end = _beams_towards(ahead, aside, size, lidar.beams)
-    # Most are met by no more than two; one beam too many costs less than a branch.
-    _cut_by_circle(ahead, aside, size, begin, beams, lidar, row)
-    _cut_by_circle(ahead, aside, size, begin + 1, beams, lidar, row)
-    for beam in range(begin + 2, end + 1):
-        _cut_by_circle(ahead, aside, size, beam, beams, lidar, row)
-
-
-@kernel_part
-def _beams_towards(ahead: np.float32, aside: np.float32, radius: np.float32, num_beams: int) -> tuple[int, int]:
-    """First and last beam that can meet a circle, counted from straight ahead to both sides.
-
-    Never too few, and at most one too many at either side: the angles are estimated by polynomials,
-    the arc tangent within 1e-4, the arc sine from above.
-    """
-    per_rad = np.float32(num_beams / (2.0 * np.pi))
-    far, near = max(abs(ahead), abs(aside)), min(abs(ahead), abs(aside))
-    a = near / max(far, _PARALLEL)
-    s = a * a
-    angle = a * (_ARC_1 + s * (_ARC_3 + s * (_ARC_5 + s * _ARC_7)))
-    angle = _QUARTER - angle if abs(aside) > abs(ahead) else angle
-    angle = _HALF - angle if ahead < np.float32(0.0) else angle
-    angle = -angle if aside < np.float32(0.0) else angle
-    ratio = radius / max(np.sqrt(ahead * ahead + aside * aside), radius)
-    half = ratio + _ARC_SINE * ratio * ratio * ratio + _ANGLE_ERROR
-    return int(np.ceil((angle - half) * per_rad)), int(np.floor((angle + half) * per_rad))
-
-
-@kernel_part
-def _cut_by_circle(
-    ahead: np.float32, aside: np.float32, radius: np.float32, beam: int, beams: Beams, lidar: LidarPlace, row: Float32
-) -> None:
-    """One circle against one beam, counted from straight ahead to both sides; the robot's centre is never inside."""
-    number = lidar.beams
-    which = np.uint64(beam + number if beam < 0 else beam - number if beam >= number else beam)
-    along = ahead * beams.cos[which] + aside * beams.sin[which]
-    # Squared distance of the centre from the beam, free of the cancellation of |d|^2 - along^2.
-    across = ahead * beams.sin[which] - aside * beams.cos[which]
-    inside = radius * radius - across * across
-    distance = (along - np.sqrt(max(inside, np.float32(0.0)))) * np.float32(1.0 / lidar.range_m)
-    at = np.uint64(lidar.at) + which
-    # One comparison, which a select can do; two would be a branch.
-    row[at] = min(row[at], distance if min(inside, along) >= np.float32(0.0) else _FAR)
+def _nearer(distance: np.float32, other: np.float32) -> np.float32:
+    """The smaller one of two numbers, the first of which is not negative; a negative one does not count."""
+    one, two = np.float32(distance).view(np.uint32), np.float32(other).view(np.uint32)
+    return np.uint32(min(one, two)).view(np.float32)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.fleet import Pose
+from bridge.warehouse.sensors.beams import Beams, LidarPlace
 from bridge.warehouse.sensors.buckets import Buckets, place_in_runs, runs_near
-from bridge.warehouse.sensors.lidar import Beams, LidarPlace
 
 __all__ = ["Found", "Rectangles", "cut_scans_by_rectangles", "make_rectangles", "points_for_rectangles"]
 

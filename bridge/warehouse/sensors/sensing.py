@@ -27,13 +27,15 @@ from bridge.warehouse.feature import Feature
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, Traits, half_sides
 from bridge.warehouse.floor import Floor
 from bridge.warehouse.layout import Layout
+from bridge.warehouse.sensors.beams import Beams, LidarPlace, make_beams
 from bridge.warehouse.sensors.buckets import make_buckets, sort_robots
-from bridge.warehouse.sensors.lidar import Beams, LidarPlace, Walls, make_beams, make_walls, observe_lidar
+from bridge.warehouse.sensors.lidar import Walls, make_walls, observe_lidar
 from bridge.warehouse.sensors.lidar_rectangles import (
     cut_scans_by_rectangles,
     make_rectangles,
     points_for_rectangles,
 )
+from bridge.warehouse.sensors.lidar_robots import make_sightings
 from bridge.warehouse.sensors.nearest import find_nearest, make_nearest
 from bridge.warehouse.sensors.neighbours import NeighbourBlock, make_cards, observe_neighbours, write_cards
 from bridge.warehouse.sensors.observation import OwnBlocks, observe_own
@@ -87,6 +89,7 @@ class Sensing:
         self._own = self._make_own(config)
         self._window = self._make_window(_find(config, WindowBlock))
         self._neighbours = self._make_neighbours(_find(config, NeighboursBlock))
+        self._sightings = make_sightings()
         self._lidar = self._make_lidar(_find(config, LidarBlock))
         self._rectangles = make_rectangles(*half_sides(config.fleet)) if self._lidar else None
         # Footprints as ``observe_lidar`` takes them, which knows discs alone.
@@ -164,7 +167,7 @@ class Sensing:
         if self._lidar is not None:
             lidar, walls, beams = self._lidar
             radius, buckets, where = self._radius_m, self._buckets, (beams, lidar, first, envs, observations)
-            yield observe_lidar, (fleet, pose, radius, walls, buckets, self._in_range, *where)
+            yield observe_lidar, (fleet, pose, radius, walls, buckets, self._in_range, self._sightings, *where)
             if self._rectangles is not None:
                 yield cut_scans_by_rectangles, (fleet.alive, pose, self._rectangles, buckets, *where)
 

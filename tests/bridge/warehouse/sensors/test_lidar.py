@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bridge.warehouse.sensors.beams import LidarPlace, make_beams
 from bridge.warehouse.sensors.buckets import make_buckets, sort_robots
-from bridge.warehouse.sensors.lidar import LidarPlace, make_beams, make_walls, merge_blocked, observe_lidar
+from bridge.warehouse.sensors.lidar import make_walls, merge_blocked, observe_lidar
+from bridge.warehouse.sensors.lidar_robots import make_sightings
 from bridge.warehouse.sensors.nearest import find_nearest, make_nearest
 
 HALL = """
@@ -51,11 +53,19 @@ def _cast(scene: Any, env: int, robot: int, angle: float, range_m: float, radius
 
 @pytest.mark.parametrize(
     ("size", "range_m", "num_beams", "num_robots"),
-    [(1.0, 8.0, 36, 6), (1.5, 3.0, 36, 6), (0.8, 40.0, 36, 6), (1.2, 6.0, 97, 20), (1.0, 8.0, 4, 20)],
+    [
+        (1.0, 8.0, 36, 6),
+        (1.5, 3.0, 36, 6),
+        (0.8, 40.0, 36, 6),
+        (1.2, 6.0, 97, 20),
+        (1.0, 8.0, 4, 20),
+        (1.0, 9.0, 36, 30),
+    ],
 )
 def test_observe_lidar_agrees_with_a_plain_ray_caster(
     make_scene: Any, size: float, range_m: float, num_beams: int, num_robots: int
 ) -> None:
+    # 30 robots make more pairs than are treated at a time.
     num_envs, radius = 3, 0.3
     scene = make_scene(HALL, num_robots, num_envs, cell_size_m=size)
     rng = np.random.default_rng(1)
@@ -105,6 +115,7 @@ def _observe(scene: Any, num_beams: int, range_m: float, radius: float) -> np.nd
         make_walls(scene.layout, range_m),
         buckets,
         nearest,
+        make_sightings(),
         make_beams(num_beams),
         LidarPlace(1, num_beams, range_m),
         0,

@@ -10,9 +10,11 @@ import pytest
 
 from bridge.warehouse.config import RoleConfig
 from bridge.warehouse.fleet import half_sides
+from bridge.warehouse.sensors.beams import LidarPlace, make_beams
 from bridge.warehouse.sensors.buckets import make_buckets, sort_robots
-from bridge.warehouse.sensors.lidar import LidarPlace, make_beams, make_walls, observe_lidar
+from bridge.warehouse.sensors.lidar import make_walls, observe_lidar
 from bridge.warehouse.sensors.lidar_rectangles import make_rectangles
+from bridge.warehouse.sensors.lidar_robots import make_sightings
 from bridge.warehouse.sensors.nearest import find_nearest, make_nearest
 from bridge.warehouse.simulator import WarehouseSimulator
 
@@ -215,6 +217,7 @@ def test_lidar_of_discs_alone_is_that_of_its_kernel_bit_for_bit(make_warehouse: 
         make_walls(layout, 6.0),
         buckets,
         nearest,
+        make_sightings(),
         make_beams(36),
         LidarPlace(0, 36, 6.0),
         0,
