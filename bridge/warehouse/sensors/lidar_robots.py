@@ -54,7 +54,7 @@ _PLACE: Final = np.uint64(3 * _STRIDE), np.uint64(4 * _STRIDE)
 _NUM_NUMBERS: Final = 5
 
 
-class Eye(NamedTuple):
+class _Eye(NamedTuple):
     """Where a robot is that looks, in m, and which way it faces."""
 
     x: np.float32
@@ -117,7 +117,7 @@ def cut_by_robots(
         robot = index(first + slot)
         if not alive[robot]:
             continue
-        eye = Eye(
+        eye = _Eye(
             np.float32(pose.x[env, robot]), np.float32(pose.y[env, robot]), pose.cos[env, robot], pose.sin[env, robot]
         )
         row, keys = slot * observations.shape[1] + lidar.at, nearest.keys[env, robot]
@@ -147,7 +147,7 @@ def cut_by_robots(
 
 @kernel_part
 def _note(
-    sightings: Sightings, number: int, pose: Pose, radius: Float64, env: int, other: int, eye: Eye, row: int
+    sightings: Sightings, number: int, pose: Pose, radius: Float64, env: int, other: int, eye: _Eye, row: int
 ) -> None:
     """Write a pair."""
     dx, dy = np.float32(pose.x[env, other]) - eye.x, np.float32(pose.y[env, other]) - eye.y
