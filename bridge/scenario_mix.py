@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from bridge.errors import SpecMismatchError
 from bridge.scenario import Scenario
 from bridge.specs import RoleSpec, WorldSpec
 
 __all__ = ["ScenarioMix", "merge_specs", "require_weights"]
+
+_ADVICE: Final = "One policy drives all of them: give them drives of one kind and equal 'observation' sections."
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,8 @@ class ScenarioMix:
     def __post_init__(self) -> None:
         if len(set(self.names)) != len(self.names):
             raise SpecMismatchError(
-                f"scenario mix: expected distinct names, got {', '.join(self.names)}. Give each file its own 'name'."
+                f"scenario mix: expected distinct names, got {', '.join(self.names)}. List each scenario once, and "
+                "give each file its own 'name'."
             )
         require_weights(self.weights, self.names)
 
@@ -71,7 +75,7 @@ def merge_specs(names: Sequence[str], specs: Sequence[WorldSpec]) -> WorldSpec:
         where = f"scenario {name!r} beside {names[0]!r}"
         _require_equal_names(where, "roles", [r.name for r in first.roles], [r.name for r in spec.roles])
         for mine, its in zip(first.roles, spec.roles, strict=True):
-            mine.require_same_interface(its, where)
+            mine.require_same_interface(its, where, _ADVICE)
         _require_equal_names(where, "figures", list(first.metric_names), list(spec.metric_names))
         if (first.state_size == 0) != (spec.state_size == 0):
             raise SpecMismatchError(

@@ -11,11 +11,13 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from bridge.errors import SpecMismatchError
 
 __all__ = ["ActionSpec", "MetricSpec", "ObservationBlock", "ObservationLayout", "RoleSpec", "WorldSpec"]
+
+_ADVICE: Final = "Use the scenario that the policy was trained on, or train a policy for this one."
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,8 @@ class ObservationLayout:
         parts = [_digest_part(block) for block in self.blocks]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
-    def require_equal(self, other: ObservationLayout, where: str) -> None:
-        """Raise unless ``other`` has the same blocks.
+    def require_equal(self, other: ObservationLayout, where: str, advice: str = _ADVICE) -> None:
+        """Raise, with some advice, unless ``other`` has the same blocks.
 
         Raises:
             SpecMismatchError: Names the first block that differs.
@@ -136,8 +138,7 @@ class ObservationLayout:
             its = other.blocks[index] if index < len(other.blocks) else None
             if mine is None or its is None or _identity(mine) != _identity(its):
                 raise SpecMismatchError(
-                    f"{where}: observation block {index}: expected {_describe(mine)}, got {_describe(its)}. "
-                    "Use the scenario that the policy was trained on, or train a policy for this one."
+                    f"{where}: observation block {index}: expected {_describe(mine)}, got {_describe(its)}. {advice}"
                 )
         raise AssertionError("digests differ but no block does")
 
@@ -234,19 +235,19 @@ class RoleSpec:
         """Number of agent slots A of the role."""
         return len(self.agent_ids)
 
-    def require_same_interface(self, other: RoleSpec, where: str) -> None:
-        """Raise unless a policy for this role can drive ``other`` (the fleet size may differ).
+    def require_same_interface(self, other: RoleSpec, where: str, advice: str = _ADVICE) -> None:
+        """Raise, with some advice, unless a policy for this role can drive ``other`` (the fleet size may differ).
 
         Raises:
             SpecMismatchError: Names the first block, or the action, that differs.
         """
-        self.observation.require_equal(other.observation, f"{where}: role {self.name!r}")
+        self.observation.require_equal(other.observation, f"{where}: role {self.name!r}", advice)
         mine = (self.action.num_continuous, self.action.discrete_branches)
         its = (other.action.num_continuous, other.action.discrete_branches)
         if mine != its:
             raise SpecMismatchError(
                 f"{where}: role {self.name!r}: expected {mine[0]} continuous values and branches {mine[1]}, "
-                f"got {its[0]} and {its[1]}. Use the action kind that the policy was trained on."
+                f"got {its[0]} and {its[1]}. {advice}"
             )
 
 

@@ -155,7 +155,7 @@ def test_mix_refuses_scenarios_that_no_policy_could_share() -> None:
     with pytest.raises(
         SpecMismatchError,
         match=r"scenario 'other' beside 'short': role 'carrier': observation block 1: expected 'target' \(6 values.*"
-        r"got 'path'",
+        r"got 'path' .*One policy drives all of them: give them drives of one kind and equal 'observation' sections\.",
     ):
         SerialVectorEnv(ScenarioMix((SHORT, other), (1.0, 1.0)), 1)
     tugger = variant("tugger", fleet=({"role": "tugger", "count": 3},))
@@ -170,7 +170,7 @@ def test_mix_refuses_weights_that_mean_nothing(weights: tuple[float, ...]) -> No
 
 
 def test_mix_refuses_equal_names() -> None:
-    with pytest.raises(SpecMismatchError, match=r"expected distinct names, got short, short\."):
+    with pytest.raises(SpecMismatchError, match=r"got short, short\. List each scenario once, and give each file"):
         ScenarioMix((SHORT, SHORT), (1.0, 1.0))
 
 
