@@ -53,8 +53,7 @@ class NoisyBlocks(NamedTuple):
     lidar_noise: float
     lidar_dropout: float
     target_at: int
-    target_size: int
-    target_noise: float
+    target_range_m: float
     turning: bool
     neighbours_at: int
     num_neighbours: int
@@ -91,8 +90,7 @@ class SensorNoise(Feature):
             lidar_noise=config.lidar_noise_m / lidar.range_m if isinstance(lidar, LidarBlock) else 0.0,
             lidar_dropout=float(config.lidar_dropout),
             target_at=layout.slice_of("target").start if target is not None else -1,
-            target_size=layout.slice_of("target").stop - layout.slice_of("target").start if target is not None else 0,
-            target_noise=noise_m / target.range_m if isinstance(target, TargetBlock) else 0.0,
+            target_range_m=float(target.range_m) if isinstance(target, TargetBlock) else 1.0,
             turning=turning,
             neighbours_at=layout.slice_of("neighbours").start if neighbours is not None else -1,
             num_neighbours=neighbours.count if isinstance(neighbours, NeighboursBlock) else 0,
@@ -170,12 +168,12 @@ def disturb_observations(
             if blocks.lidar_at >= 0 and (blocks.lidar_noise > 0.0 or blocks.lidar_dropout > 0.0):
                 _disturb_lidar(blocks, lidar_keys[env], beam_keys[env], look, row)
             counter = look * (blocks.num_neighbours + 1)
-            if blocks.target_at >= 0 and blocks.target_noise > 0.0:
-                _disturb_target(blocks, position_keys[env], counter, row)
-            if blocks.position_noise_m > 0.0 and (blocks.path_at >= 0 or blocks.place_at >= 0):
+            if blocks.position_noise_m > 0.0 and max(blocks.target_at, blocks.path_at, blocks.place_at) >= 0:
                 dx = blocks.position_noise_m * _normal(position_keys[env], counter, True)
                 dy = blocks.position_noise_m * _normal(position_keys[env], counter, False)
-                _disturb_place(blocks, floor, pose, env, first + slot, dx, dy, row)
+                _disturb_place(blocks, pose, env, first + slot, dx, dy, row)
+                if blocks.target_at >= 0 and fleet.goal[env, first + slot] >= 0:
+                    _disturb_target(blocks, floor, fleet, pose, env, first + slot, dx, dy, row)
                 if blocks.path_at >= 0 and fleet.goal[env, first + slot] >= 0:
                     _disturb_path(blocks, floor, fleet, pose, env, first + slot, dx, dy, row)
             if blocks.self_at >= 0:
@@ -207,28 +205,31 @@ def _disturb_lidar(blocks: NoisyBlocks, noise_key: np.uint64, drop_key: np.uint6
 
 
 @kernel_part
-def _disturb_target(blocks: NoisyBlocks, key: np.uint64, counter: int, row: Float32) -> None:
-    """Move the offset of the target; a robot without one sees zeros."""
-    at = blocks.target_at
-    has_target = False
-    for index in range(blocks.target_size):
-        has_target = has_target or row[at + index] != 0.0
-    if not has_target:
-        return
-    scale = float(row[at + 2]) if blocks.turning else 1.0
-    dx = row[at] * scale + blocks.target_noise * _normal(key, counter, True)
-    dy = row[at + 1] * scale + blocks.target_noise * _normal(key, counter, False)
-    distance = np.sqrt(dx * dx + dy * dy)
-    scale = 1.0 / max(distance, 1e-9) if blocks.turning else 1.0
-    row[at] = min(max(dx * scale, -1.0), 1.0)
-    row[at + 1] = min(max(dy * scale, -1.0), 1.0)
-    row[at + 2] = min(distance, 1.0)
+def _disturb_target(
+    blocks: NoisyBlocks,
+    floor: Floor,
+    fleet: Fleet,
+    pose: Pose,
+    env: int,
+    robot: int,
+    dx: float,
+    dy: float,
+    row: Float32,
+) -> None:
+    """Move the offset of the target by an error in the body frame; what is out of range is cut afterwards."""
+    at, cell = blocks.target_at, floor.goal_cell[fleet.goal[env, robot]]
+    x, y = floor.x[cell] - pose.x[env, robot], floor.y[cell] - pose.y[env, robot]
+    cos, sin = (pose.cos[env, robot], pose.sin[env, robot]) if blocks.turning else (1.0, 0.0)
+    ahead, left = cos * x + sin * y + dx, cos * y - sin * x + dy
+    distance = np.sqrt(ahead * ahead + left * left)
+    scale = 1.0 / (max(distance, 1e-9) if blocks.turning else blocks.target_range_m)
+    row[at] = min(max(ahead * scale, -1.0), 1.0)
+    row[at + 1] = min(max(left * scale, -1.0), 1.0)
+    row[at + 2] = min(distance / blocks.target_range_m, 1.0)
 
 
 @kernel_part
-def _disturb_place(
-    blocks: NoisyBlocks, floor: Floor, pose: Pose, env: int, robot: int, dx: float, dy: float, row: Float32
-) -> None:
+def _disturb_place(blocks: NoisyBlocks, pose: Pose, env: int, robot: int, dx: float, dy: float, row: Float32) -> None:
     """The other way round than offsets: who sees its target further ahead takes itself to be further back."""
     if blocks.place_at < 0:
         return
@@ -265,7 +266,8 @@ def _disturb_path(
         length = np.sqrt(ahead * ahead + left * left)
         row[at + 2 * point] = ahead / max(length, 1e-9)
         row[at + 2 * point + 1] = left / max(length, 1e-9)
-        if point == 0:
+        # A way out of range stays so.
+        if point == 0 and row[at + 4] < 1.0:
             longer = (length - np.sqrt(from_x * from_x + from_y * from_y)) / blocks.path_range_m
             row[at + 4] = min(max(row[at + 4] + longer, 0.0), 1.0)
 

@@ -26,11 +26,13 @@ BLOCKS = (SelfBlock(), TargetBlock(), PathBlock(), PositionBlock(), SpeedLimitBl
 DRIVES = {drive.kind: drive for drive in (GridConfig(), HeadingGridConfig(), DifferentialDriveConfig())}
 
 
-def _pair(make_warehouse: Any, kind: str, **random: float) -> tuple[WarehouseSimulator, WarehouseSimulator]:
+def _pair(
+    make_warehouse: Any, kind: str, blocks: tuple[Any, ...] = BLOCKS, **random: float
+) -> tuple[WarehouseSimulator, WarehouseSimulator]:
     """The same warehouse without and with noise, a few steps on."""
     simulators = []
     for randomisation in (None, RandomisationConfig(**random)):
-        section = {"drive": DRIVES[kind], "observation": BLOCKS, "randomisation": randomisation}
+        section = {"drive": DRIVES[kind], "observation": blocks, "randomisation": randomisation}
         config, layout = make_warehouse(HALL, 2, cell_size_m=2.0, **section)
         simulator = WarehouseSimulator(config, layout, 20)
         simulator.reset(seed=3)
@@ -92,6 +94,18 @@ def test_position_noise_moves_way_points_and_the_length_of_the_way_by_the_same_e
     left = np.cos(heading) * y - np.sin(heading) * x + error[..., 1]
     np.testing.assert_allclose(seen[..., 2], ahead / np.hypot(ahead, left), atol=2e-3)
     np.testing.assert_allclose(seen[..., 3], left / np.hypot(ahead, left), atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", DRIVES)
+def test_what_is_far_out_of_range_stays_so_with_noise(make_warehouse: Any, kind: str) -> None:
+    blocks = (TargetBlock(range_m=3.0), PathBlock(range_m=3.0))
+    clear, noisy = _pair(make_warehouse, kind, blocks, position_noise_m=0.3)
+    target, path = clear.goal_cells, _block(clear, "path")[..., 4]
+    place = np.stack([clear._floor.x[target], clear._floor.y[target]], axis=-1)
+    far = np.linalg.norm(place - clear.positions_m, axis=-1) > 3.0 + 5 * 0.3
+    assert far.sum() > 10
+    assert (_block(noisy, "target")[..., 2][far] == 1.0).all()
+    assert (_block(noisy, "path")[..., 4][path == 1.0] == 1.0).all()
 
 
 def _second_way_point(simulator: WarehouseSimulator, env: int, robot: int) -> tuple[float, float]:
