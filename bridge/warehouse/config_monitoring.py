@@ -28,7 +28,8 @@ class DeadlockConfig(Section):
     resolve: Literal["none", "relocate"] = Field(
         "none",
         description="none: robots have to free themselves; relocate: an operator takes one robot of each new deadlock "
-        "(the one that yields to all others), and each robot in a new livelock, to a free parking place. It keeps its "
+        "(the one that yields to all others), and each robot in a new livelock, to a free parking place, or else to "
+        "another free cell. It keeps its "
         "task and load.",
     )
 
