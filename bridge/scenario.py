@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bridge.errors import ScenarioError
 from bridge.registry import world_kind, world_kinds
 from bridge.scenario_faults import describe_faults, did_you_mean
+from bridge.scenario_name import MAX_SCENARIO_NAME, default_scenario_name
 
 __all__ = [
     "MAX_SCENARIO_BYTES",
@@ -43,8 +44,8 @@ class _Header(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
     schema_version: Literal[1] = Field(alias="schema", description="Version of the scenario format: 1.")
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=64)] | None = Field(
-        None, description="Name of the scenario, lower case; the file's stem by default."
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=MAX_SCENARIO_NAME)] | None = Field(
+        None, description="Name of the scenario, lower case; the file's stem, or the name of its folder, by default."
     )
     description: str = Field("", description="One sentence on what the scenario is for.")
     world: str = Field(description="Kind of world; the section of the same name configures it.")
@@ -130,7 +131,7 @@ def load_scenario(name_or_path: str | Path) -> Scenario:
         raise ScenarioError("\n".join(faults))
     return Scenario(
         path=path.resolve(),
-        name=header.name or path.stem,
+        name=header.name or default_scenario_name(path),
         description=header.description,
         world=header.world,
         config=config,

@@ -21,6 +21,7 @@ from bridge.maps.formats import read_layout
 from bridge.maps.import_options import Imported, ImportOptions
 from bridge.maps.route_room import fit_route_tables
 from bridge.maps.stations import StationRules
+from bridge.scenario_name import MAX_SCENARIO_NAME, default_scenario_name
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.config_randomisation import ExecutionDelayConfig
 from bridge.warehouse.layout import Layout
@@ -29,7 +30,6 @@ __all__ = ["ImportedScenario", "import_layout", "import_map"]
 
 _LAYOUT_FILE = "layout.map"
 _SCENARIO_FILE = "scenario.yaml"
-_MAX_NAME = 64
 _DEFAULT_RADIUS_M = 0.35
 _LARGEST_SHARE = 0.45
 
@@ -67,7 +67,7 @@ def import_layout(
         LayoutError: Nothing sensible can be made of the map; nothing has been written.
         ScenarioError: The name is not allowed, or the folder already holds a scenario.
     """
-    name = _name_from(map_path) if name is None else _checked_name(name)
+    name = default_scenario_name(map_path, "imported") if name is None else _checked_name(name)
     scenario_path, layout_path = out_folder / _SCENARIO_FILE, out_folder / _LAYOUT_FILE
     for path in (scenario_path, layout_path):
         if path.exists() and not overwrite:
@@ -130,16 +130,10 @@ def _check(text: str, layout: Layout, map_path: Path) -> None:
         raise LayoutError(str(error)) from error
 
 
-def _name_from(map_path: Path) -> str:
-    """The file's stem with everything that a scenario's name may not hold turned into hyphens."""
-    stem = re.sub(r"[^a-z0-9_-]+", "-", map_path.stem.lower()).strip("-_")
-    return stem[:_MAX_NAME] or "imported"
-
-
 def _checked_name(name: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name) or len(name) > _MAX_NAME:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name) or len(name) > MAX_SCENARIO_NAME:
         raise ScenarioError(
-            f"import: name: expected at most {_MAX_NAME} of a-z, 0-9, '_' and '-', got {name!r}. "
+            f"import: name: expected at most {MAX_SCENARIO_NAME} of a-z, 0-9, '_' and '-', got {name!r}. "
             "Use lower case, without spaces."
         )
     return name

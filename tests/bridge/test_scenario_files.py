@@ -364,3 +364,26 @@ def test_the_documented_messages_are_those_of_the_reader(write: Write) -> None:
         message = line.split("mine.yaml: ")[1]
         if "count: expected a value" not in message:
             assert f"my.yaml: {message}\n" in page
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("mine.yaml", "mine"),
+        ("My Hall (2).yaml", "my-hall-2"),
+        ("Halle Süd/scenario.yaml", "halle-s-d"),
+        ("倉庫.yaml", "scenario"),
+        ("-/scenario.yaml", "scenario"),
+        ("a" * 80 + ".yaml", "a" * 64),
+    ],
+)
+def test_load_scenario_makes_a_name_of_the_file_or_folder_that_a_file_may_state(
+    tmp_path: Path, file: str, name: str
+) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(SCENARIO)
+    scenario = load_scenario(path.parent if path.name == "scenario.yaml" else path)
+    assert scenario.name == name
+    path.write_text(f"name: {name}\n{SCENARIO}")
+    assert load_scenario(path).name == name
