@@ -17,7 +17,7 @@ from bridge.warehouse.layout_variation import LayoutVariant, layout_variants
 from bridge.warehouse.loading import load_layout
 from bridge.warehouse.spec import warehouse_spec
 from bridge.warehouse.traps import trap_warnings
-from bridge.warehouse.validation import check_warehouse
+from bridge.warehouse.validation import check_warehouse, parking_warnings
 
 if TYPE_CHECKING:
     from pettingzoo import ParallelEnv
@@ -70,7 +70,8 @@ class WarehouseWorld:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is allowed in this warehouse, but seldom meant; each sentence begins with the dotted key."""
-        found = (*trap_warnings(self._layout), *dead_end_warnings(self._config, self._layout))
+        config, layout = self._config, self._layout
+        found = (*trap_warnings(layout), *parking_warnings(config, layout), *dead_end_warnings(config, layout))
         return tuple(f"warehouse.{line}" for line in found)
 
     def roster(

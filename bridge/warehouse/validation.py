@@ -12,7 +12,7 @@ from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
 from bridge.warehouse.floor import MAX_ROUTE_BYTES, goal_cells, route_table_bytes
 from bridge.warehouse.layout import Layout, distances_from, distances_to
 
-__all__ = ["check_warehouse"]
+__all__ = ["check_warehouse", "parking_warnings"]
 
 _LISTED = 5
 _ROUNDING = 1e-9
@@ -38,6 +38,19 @@ def check_warehouse(config: WarehouseConfig, layout: Layout, where: str) -> None
         faults += _grid_footprint_faults(config, layout)
     if faults:
         raise ScenarioError("\n".join(f"{where}.{fault}" for fault in faults))
+
+
+def parking_warnings(config: WarehouseConfig, layout: Layout) -> tuple[str, ...]:
+    """A sentence on robots that have nowhere to go when there is no work for them; none where all have."""
+    tasks = config.tasks
+    chooses = tasks.dispatch == "token" or tasks.timeout_s is not None or tasks.has_loads
+    may_be_idle = tasks.arrival != "backlog" or chooses or config.has_pickers or config.charges
+    if not may_be_idle or len(layout.parking) >= config.num_robots:
+        return ()
+    return (
+        f"layout: {config.num_robots} robots have {len(layout.parking)} parking places: one without a task that finds "
+        "none free stays where it is, on a station or in an aisle, too. Mark more free cells with 'P'.",
+    )
 
 
 def _station_faults(config: WarehouseConfig, layout: Layout) -> Iterator[str]:

@@ -8,9 +8,16 @@ import numpy as np
 import pytest
 
 from bridge.errors import ScenarioError
-from bridge.warehouse.config import DifferentialDriveConfig, GridConfig, HeadingGridConfig, RoleConfig
+from bridge.warehouse.config import (
+    DifferentialDriveConfig,
+    GridConfig,
+    HeadingGridConfig,
+    LoadConfig,
+    RoleConfig,
+    TaskConfig,
+)
 from bridge.warehouse.layout import Layout
-from bridge.warehouse.validation import check_warehouse
+from bridge.warehouse.validation import check_warehouse, parking_warnings
 
 GOOD = "S.P.C\n.....\n..P.E"
 
@@ -128,3 +135,23 @@ def test_check_warehouse_reports_all_faults_together(make_warehouse: Any) -> Non
         "warehouse.fleet",
         "warehouse.drive.station_radius_m",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "warned"),
+    [
+        (TaskConfig(), False),
+        (TaskConfig(arrival="poisson"), True),
+        (TaskConfig(dispatch="token"), True),
+        (TaskConfig(timeout_s=60.0), True),
+        (TaskConfig(load=LoadConfig(max_kg=5.0)), True),
+    ],
+)
+def test_warehouse_warns_of_idle_robots_without_a_place_to_park(
+    make_warehouse: Any, tasks: TaskConfig, warned: bool
+) -> None:
+    config, layout = make_warehouse("S.P.E\n.....", 2, tasks=tasks)
+    warnings = parking_warnings(config, layout)
+    assert [line.startswith("layout: 2 robots have 1 parking places: ") for line in warnings] == [True] * warned
+    config, layout = make_warehouse("S.P.E\n..P..", 2, tasks=tasks)
+    assert parking_warnings(config, layout) == ()
