@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from bridge.errors import SpecMismatchError
 from bridge.jit import kernel
 from bridge.planners.ways_around import WaysAround
+from bridge.planners.ways_out import WaysOut
 from bridge.roster import RosterArrays
 from bridge.warehouse.view import MOVE_NAMES, WarehouseView
 
@@ -40,8 +41,9 @@ class PibtPolicy:
 
     Ways are as long as they take: a cell of a speed zone counts its steps.
 
-    Deviation: a robot that cannot move is an obstacle. Ways lead around one with an empty battery (``ways_around``),
-    not around one that is being served.
+    Deviations: a robot that cannot move is an obstacle. Ways lead around one with an empty battery (``ways_around``),
+    not around one that is being served. Who comes out of a dead end of one lane is planned before those that go in
+    against it (``ways_out``).
     """
 
     def __init__(self, simulator: WarehouseView, seed: int = 0, first_env: int = 0) -> None:
@@ -57,6 +59,7 @@ class PibtPolicy:
             )
         self._simulator = simulator
         self._ways = WaysAround(simulator)
+        self._out = WaysOut(simulator)
         self._seed = seed
         num_envs, num_robots = simulator.cells.shape
         self._env_index = np.arange(first_env, first_env + num_envs, dtype=np.uint64)
@@ -65,7 +68,7 @@ class PibtPolicy:
     def act(self, arrays: RosterArrays) -> None:
         """See :class:`bridge.policy.FleetPolicy`."""
         view = self._simulator
-        plan_fleet(view, self._ways, self._seed, self._env_index, arrays.episode, view.steps, self._moves)
+        plan_fleet(view, self._ways, self._out, self._seed, self._env_index, arrays.episode, view.steps, self._moves)
         for role, place in view.role_slices.items():
             actions = arrays.roles[role]
             # Robots that also speak say zeros, or the first symbol.
@@ -77,6 +80,7 @@ class PibtPolicy:
 def plan_fleet(
     view: WarehouseView,
     ways: WaysAround,
+    out: WaysOut,
     seed: int,
     env_index: NDArray[np.uint64],
     episode: NDArray[np.int64],
@@ -92,7 +96,7 @@ def plan_fleet(
             view.goal_index[envs],
             view.alive[envs],
             view.movable[envs],
-            view.priority[envs],
+            out.priority(envs, distance),
             view.moves,
             distance,
             key,

@@ -19,6 +19,7 @@ from bridge.errors import SpecMismatchError
 from bridge.jit import kernel
 from bridge.planners.pibt import plan_fleet
 from bridge.planners.ways_around import WaysAround
+from bridge.planners.ways_out import WaysOut
 from bridge.roster import RosterArrays
 from bridge.warehouse.view import WarehouseView
 
@@ -49,6 +50,7 @@ class PibtHeadingPolicy:
             )
         self._simulator = simulator
         self._ways = WaysAround(simulator)
+        self._out = WaysOut(simulator)
         self._seed = seed
         num_envs, num_robots = simulator.cells.shape
         self._env_index = np.arange(first_env, first_env + num_envs, dtype=np.uint64)
@@ -59,7 +61,7 @@ class PibtHeadingPolicy:
         """See :class:`bridge.policy.FleetPolicy`."""
         view = self._simulator
         steps = view.steps // _TIE_STEPS
-        plan_fleet(view, self._ways, self._seed, self._env_index, arrays.episode, steps, self._moves)
+        plan_fleet(view, self._ways, self._out, self._seed, self._env_index, arrays.episode, steps, self._moves)
         plan_actions(view.cells, view.alive, view.heading_rad, view.moves, self._moves, self._actions)
         for role, place in view.role_slices.items():
             arrays.roles[role].discrete_actions[..., 0] = self._actions[:, place]

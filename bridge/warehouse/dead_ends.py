@@ -1,9 +1,9 @@
 """Dead ends of one lane in which robots block each other, told before anything runs.
 
-A robot that stands deep in a dead end and one that wants to go in cannot pass each other: one of them has to
-back out, which no rule of priorities makes it do (Okumura et al. 2022 ask for a biconnected graph). What is left of a
-floor after cutting off ends, again and again, lies on loops or between them; the rest are dead ends, however
-they branch. Steps count in both directions, so that a one-way loop is no dead end.
+A robot that stands deep in a dead end and one that wants to go in cannot pass each other: one of them has to back out,
+which the papers' PIBT does not make it do (Okumura et al. 2022 ask for a biconnected graph). What is left of a floor
+after cutting off ends, again and again, lies on loops or between them; the rest are dead ends, however they branch.
+Steps count in both directions, so that a one-way loop is no dead end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bridge.warehouse.config import DifferentialDriveConfig, WarehouseConfig
 from bridge.warehouse.floor import make_moves
 from bridge.warehouse.layout import Layout
 
-__all__ = ["DeadEnd", "dead_end_warnings", "dead_ends"]
+__all__ = ["DeadEnd", "dead_end_warnings", "dead_ends", "ways_out"]
 
 Int32 = NDArray[np.int32]
 
@@ -68,6 +68,12 @@ def dead_ends(layout: Layout) -> list[DeadEnd]:
             deepest[key] = found
     inside = [end for end in deepest.values() if end.depth > 1 or end.mouth == _OFF]
     return sorted(inside, key=lambda end: (-end.depth, end.place))
+
+
+def ways_out(layout: Layout) -> Int32:
+    """(cells,) int32, the next cell on the way out of each cell of a dead end of one lane; -1 for all others."""
+    towards, _ = _cut_ends(layout)
+    return towards
 
 
 def dead_end_warnings(config: WarehouseConfig, layout: Layout) -> tuple[str, ...]:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bridge.episodes import run_episodes
 from bridge.planners.pibt import PibtPolicy
-from bridge.warehouse.config import DifferentialDriveConfig, RoleConfig
+from bridge.warehouse.config import DifferentialDriveConfig, RoleConfig, WarehouseConfig
 from bridge.warehouse.dead_ends import DeadEnd, dead_end_warnings, dead_ends
 from bridge.warehouse.layout import ALL_EXITS, EXIT_DOWN, EXIT_UP, Layout
 from bridge.warehouse.simulator import WarehouseSimulator
@@ -91,16 +92,20 @@ def test_dead_end_warnings_leave_out_lanes_in_which_robots_can_pass(make_warehou
 
 
 @pytest.mark.parametrize(("inside", "warns"), [(1, False), (2, True)])
-def test_dead_end_warnings_come_where_pibt_stands_still(make_warehouse: Any, inside: int, warns: bool) -> None:
+def test_dead_end_warnings_come_where_the_papers_pibt_stands_still(
+    make_warehouse: Any, monkeypatch: pytest.MonkeyPatch, inside: int, warns: bool
+) -> None:
     rows = ["P...." + "#" * inside, "....." + "." * (inside - 1) + "S", "E..P." + "#" * inside]
     config, layout = make_warehouse("\n".join(rows), 2, episode_steps=200)
     assert bool(dead_end_warnings(config, layout)) == warns
-    simulator = WarehouseSimulator(config, layout, 1)
-    policy = PibtPolicy(simulator)
-    simulator.reset(seed=1)
-    for _ in range(200):
-        policy.act(simulator.arrays)
-        simulator.step()
-    assert simulator.arrays.episode_over[0]
-    deliveries = simulator.arrays.metrics[0, [metric.name for metric in simulator.spec.metrics].index("deliveries")]
+    assert _deliveries(config, layout) > 20
+    # Without our right of way out of dead ends.
+    monkeypatch.setattr("bridge.planners.ways_out.ways_out", lambda layout: np.full(layout.blocked.size, -1, np.int32))
+    deliveries = _deliveries(config, layout)
     assert deliveries == 0 if warns else deliveries > 20
+
+
+def _deliveries(config: WarehouseConfig, layout: Layout) -> float:
+    simulator = WarehouseSimulator(config, layout, 1)
+    (result,) = run_episodes(simulator, PibtPolicy(simulator), seed=1, num_episodes=1)
+    return result.metrics["deliveries"]
