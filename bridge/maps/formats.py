@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from bridge.errors import LayoutError
 from bridge.maps.documents import MAX_DOCUMENT_BYTES, Item, parse_json, parse_yaml
@@ -19,6 +20,17 @@ from bridge.maps.stations import derive_stations
 from bridge.warehouse.layout import Layout
 
 __all__ = ["read_layout"]
+
+# What people try instead, by keys that tell.
+_KNOWN_KEYS: Final = {
+    frozenset({"world", "schema"}): "It is a scenario already.",
+    frozenset({"format_version", "anchors", "levels"}): (
+        "It is a file of Open-RMF's site editor; export its navigation graphs and import one of those."
+    ),
+    frozenset({"image", "resolution", "origin"}): (
+        "It is an occupancy map, which has no lanes; draw them on its image in Open-RMF's traffic editor."
+    ),
+}
 
 
 def read_layout(path: Path, options: ImportOptions | None = None, robots: int | None = None) -> Imported:
@@ -113,11 +125,10 @@ def _read_document(data: bytes, path: Path, options: ImportOptions, robots: int 
 
 
 def _hint(value: object) -> str:
-    if isinstance(value, dict) and "world" in value and "schema" in value:
-        return "It is a scenario already."
-    if isinstance(value, dict) and {"format_version", "anchors", "levels"} <= value.keys():
-        return "It is a file of Open-RMF's site editor; export its navigation graphs and import one of those."
-    if isinstance(value, dict):
-        keys = ", ".join(str(key)[:40] for key in list(value)[:8])
-        return f"Its keys are {keys}." if keys else "It is empty."
-    return "Its content is none of them."
+    if not isinstance(value, dict):
+        return "Its content is none of them."
+    for telling, sentence in _KNOWN_KEYS.items():
+        if value.keys() >= telling:
+            return sentence
+    keys = ", ".join(str(key)[:40] for key in list(value)[:8])
+    return f"Its keys are {keys}." if keys else "It is empty."

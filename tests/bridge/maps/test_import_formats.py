@@ -37,6 +37,11 @@ NAV_GRAPH = """\
             b"schema: 1\nworld: warehouse\n",
             r"a\.yaml: expected one of the formats .* It is a scenario already",
         ),
+        (
+            "a.yaml",
+            b"image: a.pgm\nresolution: 0.05\norigin: [0, 0, 0]\n",
+            r"It is an occupancy map, which has no lanes",
+        ),
         ("a.txt", b"hello", r"a\.txt: expected one of the formats .*got 'hello'"),
         ("a.bin", bytes(range(256)), r"a\.bin: "),
         ("a.json", b"", r"a\.json: expected one of the formats .*got nothing"),
