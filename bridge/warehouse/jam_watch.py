@@ -12,6 +12,7 @@ from bridge.jit import bind
 from bridge.specs import MetricSpec
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.feature import Parts
+from bridge.warehouse.features import holds_robots
 from bridge.warehouse.fleet import half_sides
 from bridge.warehouse.jams import (
     DEADLOCKED,
@@ -71,7 +72,8 @@ class JamWatch:
         # Discs have no sides.
         half_width = np.where(sides > 0.0, sides, parts.traits.radius_m) if len(sides) else parts.traits.radius_m
         widest_m = float(half_width.max())
-        limits = make_jam_limits(config.deadlock, parts.step_s, self._turning, widest_m, config.charges)
+        holds = holds_robots(config, parts.layout)
+        limits = make_jam_limits(config.deadlock, parts.step_s, self._turning, widest_m, holds)
         self._relocates = limits.relocate
         scratch = make_jam_scratch(parts.layout.blocked.size, num_robots)
         self._resolved = np.zeros((num_envs, len(RESOLVED_METRICS)))

@@ -4,7 +4,7 @@
 nearer. If robots stand in all of them, it waits for the robot in the first of
 them (up, right, down, left). A circle of robots that wait for each other is a
 deadlock once each of them has stood still for ``cycle_s``; standing at a station
-until it is served is no such standing.
+until it is served, or in a slow cell until it may go on, is no such standing.
 
 *Deadlock* (differential drive). Drives never quite stand, and are not in step with
 the cells. There a robot is *stuck* that has a task and has come no cell nearer to its
@@ -16,8 +16,9 @@ stuck robots that wait for each other is a deadlock; they are looked for once a 
 
 *Livelock*. A robot with a task has made no progress for ``no_progress_s``: it
 has not come nearer to its target than it ever was since it was given it,
-whether it stands, spins or shuttles. Robots that stand at their target, robots
-in a deadlock and robots with an empty battery, or held at a charger since, are not counted.
+whether it stands, spins or shuttles; steps in slow cells that take it this long do
+not count. Robots that stand at their target, robots in a deadlock and robots with an
+empty battery, or held at a charger since, are not counted.
 
 A deadlock counts once, however many robots it holds; it ends for a robot that
 moves or whose way is free. The time lost is that of each robot concerned, from
@@ -35,7 +36,7 @@ from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.config_monitoring import DeadlockConfig
 from bridge.warehouse.drives.cell_lists import CellLists, link, make_cell_lists
 from bridge.warehouse.durations import steps_of
-from bridge.warehouse.feature import HELD_CHARGING
+from bridge.warehouse.feature import HELD_CHARGING, HELD_SLOW
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
 from bridge.warehouse.floor import Floor
 
@@ -66,7 +67,7 @@ class Jams(NamedTuple):
     """Who is stuck; all (E, N).
 
     Attributes:
-        still: int32, steps since the robot last moved or was served.
+        still: int32, steps since the robot last moved, was served, or was in a slow cell that takes it this long.
         goal: int32, target that ``nearest`` is about; -1 without a task.
         nearest: int32, fewest cells that it has been away from the target since it was given it.
         stalled: int32, steps since ``nearest`` last fell.
@@ -102,7 +103,7 @@ class JamLimits(NamedTuple):
         drives: Robots are not in step with the cells.
         look_steps: Circles are looked for every so many steps: at each on the grid, once a second where robots drive.
         widest_m: Half of how wide the widest robot is; for drives.
-        charges: Robots charge, some of them with a task.
+        holds: Something lets robots stand whatever they are told.
     """
 
     cycle_steps: int
@@ -111,7 +112,7 @@ class JamLimits(NamedTuple):
     drives: bool
     look_steps: int
     widest_m: float
-    charges: bool = False
+    holds: bool = False
 
 
 class JamScratch(NamedTuple):
@@ -123,7 +124,7 @@ class JamScratch(NamedTuple):
 
 
 def make_jam_limits(
-    config: DeadlockConfig, step_s: float, drives: bool, widest_m: float, charges: bool = False
+    config: DeadlockConfig, step_s: float, drives: bool, widest_m: float, holds: bool = False
 ) -> JamLimits:
     """The limits of a scenario whose steps last ``step_s``; see :class:`JamLimits`."""
     return JamLimits(
@@ -133,7 +134,7 @@ def make_jam_limits(
         drives=drives,
         look_steps=max(round(1.0 / step_s), 1) if drives else 1,
         widest_m=widest_m,
-        charges=charges,
+        holds=holds,
     )
 
 
@@ -201,10 +202,11 @@ def find_jams(
             jams.began[env, robot] = 0
             jams.relocated[env, robot] = False
             acted = (outcome.moved_m[env, robot] > 0.0) | (outcome.served[env, robot] != 0)
-            moved = acted | (not fleet.alive[env, robot])
+            held = fleet.held[env, robot] if limits.holds else 0
+            moved = acted | (not fleet.alive[env, robot]) | (held & HELD_SLOW != 0)
             still = 0 if moved else jams.still[env, robot] + 1
             jams.still[env, robot] = still
-            waiting = _note_progress(fleet, limits, jams, env, robot)
+            waiting = _note_progress(fleet, jams, env, robot, held)
             stalled = jams.stalled[env, robot]
             candidates += waiting & (limits.cycle_steps <= (stalled if limits.drives else still))
             suspects += (jams.state[env, robot] != 0) | (stalled >= limits.progress_steps)
@@ -224,19 +226,18 @@ def find_jams(
 
 
 @kernel_part
-def _note_progress(fleet: Fleet, limits: JamLimits, jams: Jams, env: int, robot: int) -> bool:
+def _note_progress(fleet: Fleet, jams: Jams, env: int, robot: int, held: int) -> bool:
     """Count steps without progress; whether the robot is on its way and could drive."""
     # Without branches: which robots come nearer is hard to foresee.
     goal, left = fleet.goal[env, robot], fleet.route[env, robot] >> 4
     could_drive = fleet.alive[env, robot] & (goal >= 0) & (fleet.charge[env, robot] > 0.0)
-    if limits.charges:
-        could_drive &= fleet.held[env, robot] & HELD_CHARGING == 0
+    could_drive &= held & HELD_CHARGING == 0
     works = could_drive & (fleet.pickup[env, robot] >= 0)
     nearest, stalled = jams.nearest[env, robot], jams.stalled[env, robot]
     nearer = works & ((goal != jams.goal[env, robot]) | (left < nearest) | (left == 0))
     jams.goal[env, robot] = goal if works else -1
     jams.nearest[env, robot] = left if nearer else nearest
-    jams.stalled[env, robot] = stalled + 1 if works & (not nearer) else 0
+    jams.stalled[env, robot] = stalled + (held & HELD_SLOW == 0) if works & (not nearer) else 0
     return bool(could_drive & (left > 0))
 
 

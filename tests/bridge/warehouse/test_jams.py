@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from bridge.warehouse.config import ContactConfig, DifferentialDriveConfig, Serv
 from bridge.warehouse.config_monitoring import DeadlockConfig, MetricsConfig
 from bridge.warehouse.jams import DEADLOCKED, LIVELOCKED
 from bridge.warehouse.simulator import WarehouseSimulator
-from bridge.warehouse.view import LEFT, RIGHT, STAY
+from bridge.warehouse.view import DOWN, LEFT, RIGHT, STAY, UP
 from bridge.warehouse.work.tasks import PICKED_UP
 
 LANE = """
@@ -259,3 +260,24 @@ def test_standing_and_progress_are_counted_from_the_beginning_of_a_life(
         assert (jams.still[0] <= step + 2 - born)[present].all()
         assert (jams.stalled[0] <= step + 2 - born)[present].all()
     assert lives > 10
+
+
+def test_robots_that_follow_each_other_round_a_slow_loop_are_in_no_jam(make_warehouse: Any) -> None:
+    """A cell takes twenty steps: longer than a circle may stand still, and a lap longer than the time for progress."""
+    config, layout = make_warehouse(
+        "S.E\n.#.\nP.P",
+        6,
+        deadlock=DeadlockConfig(cycle_s=10.0, no_progress_s=15.0),
+        episode_steps=400,
+    )
+    slow = replace(layout, speed_limit_mps=np.where(layout.blocked.ravel(), np.nan, 0.05).astype(np.float32))
+    simulator = WarehouseSimulator(config, slow, 1)
+    simulator.reset(seed=0)
+    clockwise = {0: RIGHT, 1: RIGHT, 2: DOWN, 5: DOWN, 8: LEFT, 7: LEFT, 6: UP, 3: UP}
+    moved = 0
+    for _ in range(400):
+        _step(simulator, *(clockwise[cell] for cell in simulator.cells[0].tolist()))
+        moved += int((simulator.outcome.moved_m > 0).sum())
+    assert moved == 6 * 20
+    figures = dict(zip(simulator.spec.metric_names, simulator.arrays.metrics[0], strict=True))
+    assert (figures["deadlocks"], figures["livelocks"], figures["deadlock_time_s"]) == (0, 0, 0)
