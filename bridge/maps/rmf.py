@@ -28,6 +28,8 @@ from bridge.maps.road_stations import road_layout
 __all__ = ["import_building", "import_nav_graph", "is_nav_graph", "looks_like_rmf"]
 
 _MAX_WALLS: Final = 100_000
+# The second one is what adapters to VDA 5050 write.
+_SPEED_LIMITS: Final = ("speed_limit", "maxSpeed")
 _LEVEL_KEYS: Final = {"vertices", "lanes"}
 # Files of the site editor have levels, too, but neither vertices nor lanes in them.
 _SITE_KEYS: Final = {"format_version", "anchors", "levels"}
@@ -121,7 +123,7 @@ def _imported(
     if where(lambda vertex: vertex.has_text("lift_cabin")):
         document.warnings.add("Lifts are not imported: robots stay on the level.")
     graph = RoadGraph(
-        [vertex.name for vertex in params],
+        [vertex.name.strip() or f"#{index}" for index, vertex in enumerate(params)],
         positions,
         lanes,
         walls,
@@ -261,7 +263,7 @@ def _lanes(entries: list[Item], positions: Float, options: ImportOptions) -> lis
             entry.warnings.add("A lane leads from a vertex to itself; it was left out.")
             continue
         params = _params(entry)
-        limit = params["speed_limit"].number() if "speed_limit" in params else 0.0
+        limit = next((params[key].number() for key in _SPEED_LIMITS if key in params), 0.0)
         if limit < 0:
             entry.warnings.add("A lane has a speed_limit below zero; it was taken for no limit.")
         ways = [(start, end)]

@@ -377,7 +377,7 @@ def test_import_nav_graph_reads_names_as_third_value_in_json(tmp_path: Path) -> 
         "levels": {
             "L1": {
                 "vertices": [[0, 0, "IN", {"pickup_dispenser": "a"}], [6, 0, "OUT", {"dropoff_ingestor": "b"}]],
-                "lanes": [[0, 1], [1, 0, {"mutex": "m"}]],
+                "lanes": [[0, 1, {"maxSpeed": 0.5}], [1, 0, {"mutex": "m"}]],
             }
         },
     }
@@ -385,6 +385,8 @@ def test_import_nav_graph_reads_names_as_third_value_in_json(tmp_path: Path) -> 
     path.write_text(json.dumps(graph))
     imported = read_layout(path, robots=1)
     assert imported.layout.to_drawing() == ["#########", "#S.....E#", "#########"]
+    assert imported.layout.speed_limit_mps is not None
+    assert np.nanmax(imported.layout.speed_limit_mps) == np.float32(0.5)
     assert (imported.source, imported.warnings) == ("Open-RMF navigation graph, level 'L1'", ())
 
 
@@ -395,6 +397,15 @@ def test_import_nav_graph_reads_vertices_and_lanes_without_levels(read: Read) ->
     assert imported.warnings[0] == "The file has no levels; its vertices and lanes were taken for the only one."
     with pytest.raises(LayoutError, match="level: expected none, because the file has no levels, got 'L1'"):
         read(text, robots=1, level="L1")
+
+
+def test_import_building_calls_vertices_without_a_name_by_their_place_in_the_file(read: Read) -> None:
+    document = _building()
+    level = document["levels"]["L1"]
+    level["vertices"] = [*level["vertices"][5:], *([x, y, 0, ""] for x, y in [(0, 500), (600, 500)])]
+    level["lanes"], level["walls"], level["measurements"] = [_lane(2, 3)], [], [[0, 1, {"distance": [3, 10]}]]
+    imported = read(document, robots=1)
+    assert "1 pick-up (#2) and 1 delivery (#3)" in imported.warnings[-1]
 
 
 def test_import_building_counts_the_robots_of_its_lanes_only(read: Read) -> None:
