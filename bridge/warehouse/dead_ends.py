@@ -80,6 +80,11 @@ def dead_end_warnings(config: WarehouseConfig, layout: Layout) -> tuple[str, ...
     """A sentence on the dead ends in which the fleet can block itself; none for one robot, or where robots can pass."""
     if config.num_robots < 2 or _robots_can_pass(config, layout):
         return ()
+    if config.has_pickers and config.num_robots > 3 and _is_a_ring(layout):
+        return (
+            "layout: robots cannot change places, because the floor is a single loop of one lane: no picker but those "
+            "next to a carrier in the row can serve it. Lay a second lane, or a way across.",
+        )
     found = dead_ends(layout)
     if not found:
         return ()
@@ -100,6 +105,11 @@ def dead_end_warnings(config: WarehouseConfig, layout: Layout) -> tuple[str, ...
     )
 
 
+def _is_a_ring(layout: Layout) -> bool:
+    """Every free cell has two ways on."""
+    return bool((_joined(layout).sum(axis=1)[~layout.blocked.ravel()] == 2).all())
+
+
 def _robots_can_pass(config: WarehouseConfig, layout: Layout) -> bool:
     """Whether the two smallest robots fit into a cell side by side and need not keep to its centre."""
     smallest = min(role.outer_radius_m for role in config.fleet)
@@ -114,12 +124,7 @@ def _cut_ends(layout: Layout) -> tuple[Int32, list[int]]:
         order: The cut cells in the order in which they went.
     """
     cells = layout.blocked.size
-    moves = make_moves(layout)[:, 1:]
-    # A step in either direction joins two cells: up and down, right and left are opposite.
-    joined = moves != np.arange(cells)[:, None]
-    for side in range(4):
-        here = np.flatnonzero(joined[:, side])
-        joined[moves[here, side], (side + 2) % 4] = True
+    joined = _joined(layout)
     steps = np.array([-layout.width, 1, layout.width, -1])
     degree = joined.sum(axis=1)
     towards = np.full(cells, _OFF, np.int32)
@@ -138,6 +143,17 @@ def _cut_ends(layout: Layout) -> tuple[Int32, list[int]]:
             if degree[other] == 1:
                 waiting.append(other)
     return towards, order
+
+
+def _joined(layout: Layout) -> NDArray[np.bool_]:
+    """(cells, 4) bool, whether a cell is joined to the one above, to the right, below, to the left, either way."""
+    moves = make_moves(layout)[:, 1:]
+    joined: NDArray[np.bool_] = moves != np.arange(len(moves))[:, None]
+    for side in range(4):
+        # Up and down, right and left are opposite.
+        here = np.flatnonzero(joined[:, side])
+        joined[moves[here, side], (side + 2) % 4] = True
+    return joined
 
 
 def _place(layout: Layout, cell: int) -> str:

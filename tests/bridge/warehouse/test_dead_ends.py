@@ -82,6 +82,17 @@ def test_dead_end_warnings_name_the_places(
     assert [line[: len(message or "")] for line in warnings] == ([message] if message else [])
 
 
+@pytest.mark.parametrize(
+    ("rows", "carriers", "warns"), [(LOOP, 3, True), (LOOP, 2, False), (["....", "....", "...."], 3, False)]
+)
+def test_dead_end_warnings_come_for_pickers_on_a_ring_which_cannot_change_places(
+    make_warehouse: Any, rows: list[str], carriers: int, warns: bool
+) -> None:
+    fleet = (RoleConfig(role="carrier", count=carriers), RoleConfig(role="picker", count=1, job="pick"))
+    warnings = dead_end_warnings(*make_warehouse("\n".join(rows), fleet=fleet))
+    assert [line[:46] for line in warnings] == ["layout: robots cannot change places, because t"] * warns
+
+
 def test_dead_end_warnings_leave_out_lanes_in_which_robots_can_pass(make_warehouse: Any) -> None:
     def warnings(radius_m: float) -> tuple[str, ...]:
         fleet = (RoleConfig(role="carrier", count=2, radius_m=radius_m),)
