@@ -64,7 +64,11 @@ class PibtHeadingPolicy:
         plan_fleet(view, self._ways, self._out, self._seed, self._env_index, arrays.episode, steps, self._moves)
         plan_actions(view.cells, view.alive, view.heading_rad, view.moves, self._moves, self._actions)
         for role, place in view.role_slices.items():
-            arrays.roles[role].discrete_actions[..., 0] = self._actions[:, place]
+            actions = arrays.roles[role]
+            # Robots that also speak say zeros, or the first symbol.
+            actions.discrete_actions[..., 1:] = 0
+            actions.continuous_actions[:] = 0.0
+            actions.discrete_actions[..., 0] = self._actions[:, place]
 
 
 @kernel

@@ -9,8 +9,15 @@ import pytest
 from pydantic import ValidationError
 
 from bridge.errors import ActionError
-from bridge.planners.pibt import PibtPolicy
-from bridge.warehouse.config import ContactConfig, DifferentialDriveConfig, PathBlock, SelfBlock
+from bridge.planners import PibtHeadingPolicy, PibtPolicy, TokenPassingPolicy
+from bridge.warehouse.config import (
+    ContactConfig,
+    DifferentialDriveConfig,
+    GridConfig,
+    HeadingGridConfig,
+    PathBlock,
+    SelfBlock,
+)
 from bridge.warehouse.config_communication import BurstConfig, CommunicationConfig, MessagesBlock
 from bridge.warehouse.config_monitoring import MetricsConfig
 from bridge.warehouse.random_streams import Purpose, uniform
@@ -297,6 +304,20 @@ def test_window_before_a_handover_holds_the_messages_of_its_steps(make_warehouse
         expected += int((simulator.outcome.served > 0).sum()) * 2 * min(step, 4)
         assert inbox.sums[0, 3] == inbox.sums[0, 4] == expected
     assert expected > 50
+
+
+@pytest.mark.parametrize("kind", ["continuous", "discrete"])
+@pytest.mark.parametrize("planner", [PibtPolicy, PibtHeadingPolicy, TokenPassingPolicy])
+def test_planners_say_zeros_or_the_first_symbol(make_warehouse: Any, planner: Any, kind: str) -> None:
+    drive = HeadingGridConfig() if planner is PibtHeadingPolicy else GridConfig()
+    radio = CommunicationConfig(kind=kind, size=3)
+    simulator = _simulator(make_warehouse, 2, communication=radio, drive=drive)
+    carriers = simulator.arrays.roles["carrier"]
+    carriers.continuous_actions[:] = 0.5
+    carriers.discrete_actions[..., 1:] = 2
+    planner(simulator).act(simulator.arrays)
+    assert not carriers.continuous_actions.any()
+    assert not carriers.discrete_actions[..., 1:].any()
 
 
 def test_communication_and_its_block_need_each_other(make_warehouse: Any) -> None:
