@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from bridge.errors import LayoutError
+from tests.bridge.maps.lif_files import edge, lif_1, node
 from trainers.cli_scenarios import app
 
 LOOP = """\
@@ -36,6 +38,14 @@ def test_import_command_hands_every_option_on(tmp_path: Path) -> None:
     arguments += ["--two-way", "--derive-stations", "--pickups", "1", "--deliveries", "1", "--overwrite"]
     assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     assert "cell_size_m: 0.5" in (tmp_path / "out" / "scenario.yaml").read_text()
+
+
+def test_import_command_hands_the_unit_on(tmp_path: Path) -> None:
+    lif = lif_1([node("A", 0, 0, "pick"), node("B", 900, 0, "drop")], [edge("A", "B"), edge("B", "A")])
+    (tmp_path / "hall.json").write_text(json.dumps(lif))
+    arguments = ["import", str(tmp_path / "hall.json"), "--out", str(tmp_path / "out"), "--robots", "1", "--unit", "cm"]
+    assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
+    assert "height 3\nwidth 12\n" in (tmp_path / "out" / "layout.map").read_text()
 
 
 @pytest.mark.parametrize(
