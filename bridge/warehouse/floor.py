@@ -21,9 +21,11 @@ __all__ = [
     "Floor",
     "entry_after",
     "goal_cells",
+    "least_units",
     "make_floor",
     "make_moves",
     "max_goals",
+    "nearest_unclaimed",
     "next_cell",
     "route_entry",
     "route_table_bytes",
@@ -49,9 +51,12 @@ class Floor(NamedTuple):
         y: (cells,) float64, m, likewise.
         blocked: (cells,) bool, racks and walls.
         goal_cell: (G,) int32, cell of each goal.
+        goal_row: (G,) int32, row of that cell.
+        goal_column: (G,) int32, its column.
         routes: (G, cells) uint16 or uint32, packed route table; all bits set where there is no path.
         facing: (G, cells, 4) likewise, by the side that a robot faces; (0, 0, 0) if robots need not turn.
-        cells_per_unit: What a unit of their distances is in cells.
+        units: Units of their distances that a cell without a speed limit costs; none costs less.
+        cells_per_unit: Its inverse.
         drive_costs: (cells,) int32, units of each cell for robots that drive from centre to centre; empty if all
             cost the same, and for robots that move from cell to cell.
         pickups: (n,) int32, goals where loads are fetched.
@@ -75,8 +80,11 @@ class Floor(NamedTuple):
     y: NDArray[np.float64]
     blocked: NDArray[np.bool_]
     goal_cell: Int32
+    goal_row: Int32
+    goal_column: Int32
     routes: Routes
     facing: Routes
+    units: int
     cells_per_unit: float
     drive_costs: Int32
     pickups: Int32
@@ -115,6 +123,37 @@ def entry_after(floor: Floor, goal: int, cell: int, entry: int) -> int:
     return int(
         floor.facing[index(goal), other, index(move - 1)] if len(floor.facing) > 0 else floor.routes[index(goal), other]
     )
+
+
+@kernel_part
+def least_units(floor: Floor, goal: int, row: int, column: int) -> int:
+    """Units that the way from a cell to a goal costs at least: as many cells as they are apart, none of them slow.
+
+    It saves looking into the route table for goals that are far away, which is a miss of all caches on a large floor.
+    """
+    apart = abs(floor.goal_row[index(goal)] - row) + abs(floor.goal_column[index(goal)] - column)
+    return int(apart) * floor.units
+
+
+@kernel_part
+def nearest_unclaimed(floor: Floor, goals: Int32, claimed: NDArray[np.bool_], cell: int, other_cell: int) -> int:
+    """The goal among ``goals`` with the shortest way that nobody has claimed, the first among equals; -1 for none.
+
+    Args:
+        floor: The floor plan.
+        goals: (n,) int32.
+        claimed: (G,) bool.
+        cell: Where the way begins.
+        other_cell: A cell whose goal is not wanted; -1 for none.
+    """
+    best, best_length = -1, np.int64(1) << 62
+    row, column = cell // floor.width, cell % floor.width
+    for goal in goals:
+        if least_units(floor, goal, row, column) < best_length and not claimed[goal]:
+            length = np.int64(floor.routes[goal, cell]) >> 4
+            if length < best_length and floor.goal_cell[goal] != other_cell:
+                best, best_length = int(goal), length
+    return best
 
 
 @kernel_part
@@ -200,8 +239,11 @@ def make_floor(layout: Layout, costs: RouteCosts = CELLS) -> Floor:
         y=np.repeat((layout.height - np.arange(layout.height) - 0.5) * layout.cell_size_m, layout.width),
         blocked=layout.blocked.ravel().copy(),
         goal_cell=goals,
+        goal_row=goals // layout.width,
+        goal_column=goals % layout.width,
         routes=routes,
         facing=facing,
+        units=costs.units,
         cells_per_unit=1.0 / costs.units,
         drive_costs=costs.cells if costs.halves else CELLS.cells,
         pickups=rows["pickups"],

@@ -25,6 +25,7 @@ Bool = NDArray[np.bool_]
 
 NOBODY: Final = np.int32(np.iinfo(np.int32).max)
 
+_FAR: Final = np.float32(np.inf)
 _LANES: Final = 8
 _AT_ONCE: Final = 4
 # Fields of a lane, one after the other in the scratch.
@@ -142,9 +143,17 @@ def _look_around(
     for line in range(lines[0], lines[1]):
         begin = buckets.start[env, line * buckets.columns + sides[0]]
         end = buckets.start[env, line * buckets.columns + sides[1] + 1]
-        for place in range(index(begin), index(end)):
-            x, y, robot = buckets.x[env, place], buckets.y[env, place], buckets.robot[env, place]
-            _show(nearest, num_lanes, x, y, robot, further)
+        for place in range(begin, end, 2):
+            one, two = index(place), index(min(place + 1, end - 1))
+            # Two at a time; of an odd number, the last one comes together with somebody far away.
+            next_x = buckets.x[env, two] if two > one else _FAR
+            _show(
+                nearest,
+                num_lanes,
+                (buckets.x[env, one], buckets.y[env, one], buckets.robot[env, one]),
+                (next_x, buckets.y[env, two], buckets.robot[env, two]),
+                further,
+            )
     _give_lists(nearest, env, num_lanes, at)
 
 
@@ -161,8 +170,14 @@ def _start_lists(lanes: Int32, further: bool) -> None:
 
 
 @kernel_part
-def _show(nearest: Nearest, num_lanes: int, x: np.float32, y: np.float32, robot: np.int32, further: bool) -> None:
-    """Let one robot sink into the lists of the lanes.
+def _show(
+    nearest: Nearest,
+    num_lanes: int,
+    one: tuple[np.float32, np.float32, np.int32],
+    two: tuple[np.float32, np.float32, np.int32],
+    further: bool,
+) -> None:
+    """Let two robots, each given by x, y and slot, sink into the lists of the lanes.
 
     Written so that it becomes one sequence of vector instructions: a length that is not known when it is
     compiled, one array whose parts provably do not overlap, 32 bits everywhere, no loop within the loop.
@@ -170,22 +185,31 @@ def _show(nearest: Nearest, num_lanes: int, x: np.float32, y: np.float32, robot:
     lanes = nearest.lanes
     for number in range((num_lanes + _LANES - 1) & ~(_LANES - 1)):
         lane = np.uint64(number)
-        dx, dy = np.int32(lanes[_X + lane]).view(np.float32) - x, np.int32(lanes[_Y + lane]).view(np.float32) - y
-        square = dx * dx + dy * dy
-        near = np.int32((np.int32(square * nearest.per_square) & ~nearest.slot_bits) | robot)
-        counts = (square <= nearest.reach) & (lanes[_ROBOT + lane] != robot)
-        if further:
-            counts &= near > lanes[_LAST + lane]
-        key = near if counts else NOBODY
         first, second = lanes[_FIRST_BEST + lane], lanes[_SECOND_BEST + lane]
         third, fourth = lanes[_THIRD_BEST + lane], lanes[_FOURTH_BEST + lane]
-        lanes[_FIRST_BEST + lane] = np.int32(min(first, key))
-        after_first = np.int32(max(first, key))
-        lanes[_SECOND_BEST + lane] = np.int32(min(second, after_first))
-        after_second = np.int32(max(second, after_first))
-        lanes[_THIRD_BEST + lane] = np.int32(min(third, after_second))
-        after_third = np.int32(max(third, after_second))
-        lanes[_FOURTH_BEST + lane] = np.int32(min(fourth, after_third))
+        key = _key(nearest, lane, one[0], one[1], one[2], further)
+        first, key = np.int32(min(first, key)), np.int32(max(first, key))
+        second, key = np.int32(min(second, key)), np.int32(max(second, key))
+        third, key = np.int32(min(third, key)), np.int32(max(third, key))
+        fourth = np.int32(min(fourth, key))
+        key = _key(nearest, lane, two[0], two[1], two[2], further)
+        lanes[_FIRST_BEST + lane], key = np.int32(min(first, key)), np.int32(max(first, key))
+        lanes[_SECOND_BEST + lane], key = np.int32(min(second, key)), np.int32(max(second, key))
+        lanes[_THIRD_BEST + lane], key = np.int32(min(third, key)), np.int32(max(third, key))
+        lanes[_FOURTH_BEST + lane] = np.int32(min(fourth, key))
+
+
+@kernel_part
+def _key(nearest: Nearest, lane: np.uint64, x: np.float32, y: np.float32, robot: np.int32, further: bool) -> np.int32:
+    """Key of a robot in the list of a lane; ``NOBODY`` if it does not belong there."""
+    lanes = nearest.lanes
+    dx, dy = np.int32(lanes[_X + lane]).view(np.float32) - x, np.int32(lanes[_Y + lane]).view(np.float32) - y
+    square = dx * dx + dy * dy
+    near = np.int32((np.int32(square * nearest.per_square) & ~nearest.slot_bits) | robot)
+    counts = (square <= nearest.reach) & (lanes[_ROBOT + lane] != robot)
+    if further:
+        counts &= near > lanes[_LAST + lane]
+    return np.int32(near if counts else NOBODY)
 
 
 @kernel_part

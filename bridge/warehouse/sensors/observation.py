@@ -20,12 +20,24 @@ __all__ = ["URGENCY_STEPS", "OwnBlocks", "observe_own"]
 
 Float32 = NDArray[np.float32]
 Bool = NDArray[np.bool_]
+Int32 = NDArray[np.int32]
 
 URGENCY_STEPS = 32.0
 
 
 class OwnBlocks(NamedTuple):
-    """Where the blocks lie in an observation (-1: not used), and what they are scaled by."""
+    """Where the blocks lie in an observation (-1: not used), what they are scaled by, and scratch.
+
+    Attributes:
+        self_at: Of ``self``.
+        target_at: Of ``target``.
+        path_at: Of ``path``.
+        target_range_m: Distance of a target that shows as 1.
+        path_range_m: Length of a way that shows as 1.
+        max_speed: In m/s.
+        max_turn_rate: In rad/s.
+        cell_after: (N,) int32, scratch: the second next cell on the way of each robot that drives; -1 for none.
+    """
 
     self_at: int
     target_at: int
@@ -34,6 +46,7 @@ class OwnBlocks(NamedTuple):
     path_range_m: float
     max_speed: float
     max_turn_rate: float
+    cell_after: Int32
 
 
 @lean_kernel
@@ -64,6 +77,8 @@ def observe_own(
     for env in range(len(envs)):
         if not envs[env]:
             continue
+        if turning and blocks.path_at >= 0:
+            _look_ahead(floor, fleet, blocks, env, first, observations.shape[1])
         for slot in range(observations.shape[1]):
             robot = index(first + slot)
             row = observations[env, slot]
@@ -79,6 +94,20 @@ def observe_own(
                     _write_way_points(floor, fleet, pose, blocks, env, robot, row)
                 else:
                     _write_moves(floor, fleet, blocks, env, robot, row)
+
+
+@kernel_part
+def _look_ahead(floor: Floor, fleet: Fleet, blocks: OwnBlocks, env: int, first: int, number: int) -> None:
+    """Find the second next cells.
+
+    In a loop of its own: the route table is larger than the caches, and many look-ups are under way at once.
+    """
+    for robot in range(index(first), index(first + number)):
+        goal, cell, route = fleet.goal[env, robot], fleet.cell[env, robot], fleet.route[env, robot]
+        after = -1
+        if fleet.alive[env, robot] and goal >= 0 and route >> 4 >= 1:
+            after = next_cell(floor, next_cell(floor, cell, route), entry_after(floor, goal, cell, route))
+        blocks.cell_after[robot] = after
 
 
 @kernel_part
@@ -161,10 +190,8 @@ def _write_way_points(
         units = units_left(floor, cell, route, length / floor.cell_size_m)
         way_m = units * floor.cells_per_unit * floor.cell_size_m
     row[at + np.uint64(4)] = min(way_m * (1.0 / blocks.path_range_m), 1.0)
-    following = next_cell(floor, cell, route)
-    if route >> 4 >= 1:
-        cell = next_cell(floor, following, entry_after(floor, goal, cell, route))
-        after = index(cell)
+    if blocks.cell_after[robot] >= 0:
+        after = index(blocks.cell_after[robot])
         dx, dy = np.float32(floor.x[after] - x), np.float32(floor.y[after] - y)
         length = np.sqrt(dx * dx + dy * dy)
     _write_direction(pose, env, robot, dx, dy, length, row, at + np.uint64(2))

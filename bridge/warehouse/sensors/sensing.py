@@ -184,6 +184,7 @@ class Sensing:
             path_range_m=float(path.range_m) if path else 1.0,
             max_speed=self._max_speed,
             max_turn_rate=_largest_turn_rate(config),
+            cell_after=np.zeros(config.num_robots, np.int32),
         )
 
     def _make_window(self, block: WindowBlock | None) -> tuple[WindowPlace, WindowMaps] | None:

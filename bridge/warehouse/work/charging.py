@@ -30,7 +30,7 @@ from bridge.specs import MetricSpec
 from bridge.warehouse.config import WarehouseConfig
 from bridge.warehouse.feature import HELD_CHARGING, OFF_CHARGING, OFF_PICKING, OFF_STRANDED, Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool, Traits
-from bridge.warehouse.floor import Floor
+from bridge.warehouse.floor import Floor, nearest_unclaimed
 from bridge.warehouse.random_streams import Purpose
 from bridge.warehouse.work.arrival import is_at
 from bridge.warehouse.work.battery import drained_share
@@ -328,7 +328,7 @@ def send_to_chargers(
             robot = _next_in_queue(fleet, state, env)
             if robot < 0:
                 break
-            charger = _nearest_free(floor, fleet, pool, env, robot)
+            charger = nearest_unclaimed(floor, floor.chargers, pool.claimed[env], fleet.cell[env, robot], -1)
             if charger < 0:
                 break
             _assign(fleet, pool, state, env, robot, charger)
@@ -374,16 +374,4 @@ def _next_in_queue(fleet: Fleet, state: ChargeState, env: int) -> int:
         waits = fleet.off_duty[env, robot] & OFF_CHARGING != 0 and state.charger[env, robot] < 0
         if waits and (best < 0 or state.since[env, robot] < state.since[env, best]):
             best = robot
-    return best
-
-
-@kernel_part
-def _nearest_free(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: int) -> int:
-    """The free charger with the shortest way, or -1."""
-    best = -1
-    best_length = np.int64(1) << 62
-    for charger in floor.chargers:
-        length = np.int64(floor.routes[charger, fleet.cell[env, robot]]) >> 4
-        if length < best_length and not pool.claimed[env, charger]:
-            best, best_length = int(charger), length
     return best

@@ -36,7 +36,7 @@ from bridge.jit import index, kernel_part, lean_kernel
 from bridge.warehouse.config import TaskConfig
 from bridge.warehouse.feature import OFF_STRANDED
 from bridge.warehouse.fleet import Fleet, Outcome, Pose, TaskPool
-from bridge.warehouse.floor import Floor, next_cell, route_entry
+from bridge.warehouse.floor import Floor, least_units, nearest_unclaimed, next_cell, route_entry
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.random_streams import uniform
 from bridge.warehouse.work.arrival import has_arrived
@@ -373,9 +373,12 @@ def _nearest_task(
     loads = stream.loads
     limited = len(loads.payload_kg) > 0
     cell = fleet.cell[env, robot]
+    row, column = cell // floor.width, cell % floor.width
     best = -1
     best_length = np.int64(1) << 62
     for slot in range(pool.num_waiting[env]):
+        if least_units(floor, pool.pickup[env, slot], row, column) > best_length:
+            continue
         length = np.int64(floor.routes[pool.pickup[env, slot], cell]) >> 4
         older = length == best_length and pool.number[env, slot] < pool.number[env, best]
         if length < best_length or older:
@@ -419,12 +422,7 @@ def _take(fleet: Fleet, pool: TaskPool, env: int, robot: int, best: int) -> None
 
 @kernel_part
 def _send_to_parking(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: int) -> None:
-    cell = fleet.cell[env, robot]
-    best_length = np.int64(1) << 62
-    for goal in floor.parking:
-        length = np.int64(floor.routes[goal, cell]) >> 4
-        if length < best_length and not pool.claimed[env, goal]:
-            best_length = length
-            fleet.goal[env, robot] = goal
-    if fleet.goal[env, robot] >= 0:
-        pool.claimed[env, fleet.goal[env, robot]] = True
+    goal = nearest_unclaimed(floor, floor.parking, pool.claimed[env], fleet.cell[env, robot], -1)
+    if goal >= 0:
+        fleet.goal[env, robot] = goal
+        pool.claimed[env, goal] = True

@@ -21,7 +21,7 @@ from bridge.specs import MetricSpec
 from bridge.warehouse.durations import steps_of
 from bridge.warehouse.feature import Feature, Parts
 from bridge.warehouse.fleet import Fleet, Outcome, TaskPool
-from bridge.warehouse.floor import Floor
+from bridge.warehouse.floor import Floor, nearest_unclaimed
 
 __all__ = ["YIELD_METRICS", "YieldState", "Yielding", "make_yield_state", "send_away"]
 
@@ -133,7 +133,9 @@ def send_away(
                 state.idle_at[fleet.cell[env, robot]] = -1
             state.steps[env, robot] = state.steps[env, robot] + 1 if state.presses[robot] else 0
             if state.steps[env, robot] >= limit_steps:
-                place = _other_parking(floor, fleet, pool, env, robot)
+                place = nearest_unclaimed(
+                    floor, floor.parking, pool.claimed[env], fleet.cell[env, robot], fleet.cell[env, robot]
+                )
                 if place >= 0:
                     if fleet.goal[env, robot] >= 0:
                         pool.claimed[env, fleet.goal[env, robot]] = False
@@ -150,15 +152,3 @@ def _is_idle(fleet: Fleet, state: YieldState, env: int, robot: int) -> bool:
         return False
     goal = fleet.goal[env, robot]
     return bool(goal < 0 or state.is_parking[goal])
-
-
-@kernel_part
-def _other_parking(floor: Floor, fleet: Fleet, pool: TaskPool, env: int, robot: int) -> int:
-    best = -1
-    best_length = np.int64(1) << 62
-    cell = fleet.cell[env, robot]
-    for place in floor.parking:
-        length = np.int64(floor.routes[place, cell]) >> 4
-        if floor.goal_cell[place] != cell and not pool.claimed[env, place] and length < best_length:
-            best, best_length = int(place), length
-    return best

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bridge.warehouse.config import DifferentialDriveConfig, DriveConfig, GridConfig, HeadingGridConfig
 from bridge.warehouse.drives.speed_zones import route_costs
-from bridge.warehouse.floor import make_floor, make_moves
+from bridge.warehouse.floor import least_units, make_floor, make_moves, nearest_unclaimed
 from bridge.warehouse.layout import Layout
 from bridge.warehouse.routes import CELLS, RouteCosts, route_tables
 from bridge.warehouse.simulator import WarehouseSimulator
@@ -147,6 +147,36 @@ def test_routes_take_wider_entries_where_slow_cells_make_ways_too_long() -> None
 
 def _with_costs(layout: Layout) -> tuple[Layout, RouteCosts]:
     return layout, route_costs(GridConfig(), layout)
+
+
+@pytest.mark.parametrize("kind", sorted(DRIVES))
+def test_least_units_are_never_more_than_the_way_and_the_way_itself_where_nothing_is_in_between(kind: str) -> None:
+    straight = 0
+    for seed in range(12):
+        layout = _layout(seed, one_way=seed % 3 == 0)
+        floor = make_floor(layout, route_costs(DRIVES[kind], layout))
+        for goal in range(len(floor.goal_cell)):
+            for cell in range(layout.blocked.size):
+                way = int(floor.routes[goal, cell]) >> 4
+                least = least_units(floor, goal, cell // layout.width, cell % layout.width)
+                assert least <= way
+                straight += least == way > 0
+    assert straight > 10
+
+
+def test_nearest_unclaimed_finds_the_shortest_way_of_those_that_are_free() -> None:
+    rng = np.random.default_rng(5)
+    found = 0
+    for seed in range(30):
+        floor = make_floor(_layout(seed, limits=False))
+        goals = rng.permutation(len(floor.goal_cell)).astype(np.int32)
+        claimed, cell = rng.random(len(goals)) < 0.4, int(rng.integers(0, 42))
+        other_cell = int(floor.goal_cell[rng.integers(0, len(goals))]) if seed % 2 else -1
+        free = [goal for goal in goals if not claimed[goal] and floor.goal_cell[goal] != other_cell]
+        expected = min(free, key=lambda goal: int(floor.routes[goal, cell]) >> 4, default=-1)
+        assert nearest_unclaimed(floor, goals, claimed, cell, other_cell) == expected
+        found += expected >= 0
+    assert found > 20
 
 
 @pytest.mark.parametrize("kind", ["grid", "grid_heading"])

@@ -26,7 +26,14 @@ S..#....
 P.......
 """
 OWN = OwnBlocks(
-    self_at=0, target_at=7, path_at=13, target_range_m=10.0, path_range_m=20.0, max_speed=1.5, max_turn_rate=1.0
+    self_at=0,
+    target_at=7,
+    path_at=13,
+    target_range_m=10.0,
+    path_range_m=20.0,
+    max_speed=1.5,
+    max_turn_rate=1.0,
+    cell_after=np.zeros(8, np.int32),
 )
 
 
