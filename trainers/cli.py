@@ -171,6 +171,7 @@ def evaluate(
 ) -> None:
     """Drive the fleet greedily on seeds never trained on, beside a random policy, planners and the bound."""
     _require_train_extra("evaluate")
+    _require_folder("--per-robot", per_robot)
     if scenarios is None and seeds is None and fleet is None and layout_seed is None:
         _evaluate_one(run, scenario, episodes, seed, sampled, per_robot, best, listen)
         return
@@ -230,6 +231,12 @@ def _evaluate_one(
     print(f"wrote {', '.join(map(str, files[:-1]))} and {files[-1]}")
 
 
+def _require_folder(option: str, file: Path | None) -> None:
+    """Files are written after everything has been played: that must not be in vain."""
+    if file is not None and not file.parent.is_dir():
+        raise typer.BadParameter(f"{option}: expected a file in a folder that exists, got {file}")
+
+
 def _integers(text: str | None, option: str, *, least: int) -> list[int]:
     """Whole numbers of ``least`` or more from ``1,2,3``."""
     parts = [] if text is None else text.split(",")
@@ -273,6 +280,8 @@ def play(
     from bridge.replay import record_replay
     from bridge.warehouse.recording import record_gif
 
+    _require_folder("--gif", gif)
+    _require_folder("--replay", replay)
     loaded = listen_on(load_scenario(scenario), listen)
     roster = open_world(loaded).roster(1)
     try:

@@ -40,7 +40,9 @@ def evaluation_table(rows: Sequence[EvaluationRow], title: str = "evaluation") -
     There are many figures and few policies: so that it fits into a terminal of 80 columns.
     """
     # No lines between columns, which take room; what finds none goes on in the next line: nothing is cut.
-    caption = f"mean ± half of its 95 % confidence interval over {rows[0].num_episodes} episodes" if rows else None
+    caption = None
+    if rows and rows[0].num_episodes > 1:
+        caption = f"mean ± half of its 95 % confidence interval over {rows[0].num_episodes} episodes"
     table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("figure", overflow="fold")
     for row in rows:

@@ -11,6 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from trainers.cli import app
 
 TINY = """\
 schema: 1
@@ -142,6 +145,22 @@ def test_cli_prints_one_message_and_exits_2_when_the_user_errs(
     assert done.returncode == 2, done.stdout + done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("evaluate", "no-run", "--per-robot", "no/x"),
+        ("play", "--policy", "no-run", "--scenario", "warehouse_small", "--gif", "no/x"),
+        ("play", "--policy", "no-run", "--scenario", "warehouse_small", "--replay", "no/x"),
+    ],
+)
+def test_cli_refuses_files_in_folders_that_do_not_exist_before_anything_is_played(command: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2
+    assert f"{command[-2]}: expected a file in a folder that exists, got no/x" in " ".join(
+        result.output.replace("│", " ").split()
+    )
 
 
 @pytest.mark.parametrize("command", [("train", "tiny.yaml"), ("evaluate", "runs/tiny"), ("export", "runs/tiny")])
