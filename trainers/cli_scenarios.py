@@ -25,7 +25,7 @@ from bridge.warehouse.layout_variation import LayoutVariant
 from bridge.warehouse.traffic_plan import draw_borders, draw_speed_limits, special_borders, speed_zones
 from trainers.config import train_config
 from trainers.curriculum import require_steering
-from trainers.scenario_config import training_scenarios
+from trainers.scenario_config import describe_training, training_scenarios
 
 __all__ = ["app"]
 
@@ -60,6 +60,9 @@ def show(
     console = Console()
     console.print(f"[bold]{loaded.name}[/bold] ({loaded.world}): {loaded.description}", highlight=False)
     console.print(f"file: {loaded.path}", highlight=False, soft_wrap=True)
+    training = train_config(loaded)
+    for line in describe_training(training.scenarios, training.curriculum):
+        console.print(f"training: {line}", highlight=False, markup=False, soft_wrap=True)
     variants: Sequence[LayoutVariant] = getattr(world, "variants", ())
     layout = getattr(world, "layout", None)
     if variant is not None:

@@ -13,7 +13,7 @@ from bridge.scenario import Scenario, load_scenario, resolve_inside, shipped_sce
 from bridge.scenario_faults import did_you_mean
 from bridge.scenario_mix import ScenarioMix
 
-__all__ = ["OWN_WORLD", "CurriculumStage", "ScenarioShare", "find_member", "training_scenarios"]
+__all__ = ["OWN_WORLD", "CurriculumStage", "ScenarioShare", "describe_training", "find_member", "training_scenarios"]
 
 OWN_WORLD = "self"
 """In a list of scenarios: the world of the file that holds the list."""
@@ -104,6 +104,20 @@ class CurriculumStage(_Entry):
                 f"expected fall_back_above > advance_below, got fall_back_above={back} <= advance_below={advance}."
             )
         return self
+
+
+def describe_training(shares: Sequence[ScenarioShare], stages: Sequence[CurriculumStage]) -> list[str]:
+    """Lines on what a training plays and when it goes on; none where it plays its own world alone."""
+    total = sum(share.weight for share in shares)
+    lines = [f"{share.scenario}: {share.weight / total:.0%} of the episodes" for share in shares]
+    for number, stage in enumerate(stages, 1):
+        rules = [
+            f"{'on' if key.startswith('advance') else 'back'} when {stage.metric} is {key.rsplit('_', 1)[1]} {value:g}"
+            for key, value in stage.thresholds.items()
+        ]
+        over = f": {', '.join(rules)}, over {stage.episodes} episodes" if rules else ""
+        lines.append(f"stage {number}: {stage.scenario}{over}")
+    return lines
 
 
 def training_scenarios(

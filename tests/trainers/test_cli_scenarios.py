@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bridge.errors import ScenarioError
+from bridge.scenario import find_scenario
 from trainers.cli_scenarios import app
 
 
@@ -26,6 +27,19 @@ def test_show_refuses_a_variant_that_there_is_not() -> None:
         assert isinstance(result.exception, ScenarioError)
         with pytest.raises(ScenarioError, match=rf"--variant: expected one of the scenario's {count} variants, .* 8\."):
             raise result.exception
+
+
+def test_show_tells_what_a_training_plays_and_when_it_goes_on(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(app, ["show", "warehouse_curriculum"], catch_exceptions=False).stdout
+    assert "training: stage 1: warehouse_small: on when deliveries_per_h is above 400, over 64 episodes\n" in shown
+    assert "training: stage 3: self: back when deliveries_per_h is below 50, over 64 episodes\n" in shown
+    text = find_scenario("warehouse_two_roles").read_text().split("train:")[0].replace("maps/small", "small")
+    (tmp_path / "mix.yaml").write_text(
+        f"{text}train:\n  scenarios: [{{scenario: self, weight: 3}}, {{scenario: warehouse_two_roles}}]\n"
+    )
+    (tmp_path / "small.map").write_text((find_scenario("warehouse_small").parent / "maps" / "small.map").read_text())
+    shown = CliRunner().invoke(app, ["show", str(tmp_path / "mix.yaml")], catch_exceptions=False).stdout
+    assert "training: self: 75% of the episodes\ntraining: warehouse_two_roles: 25% of the episodes\n" in shown
 
 
 def test_show_tells_the_footprints_of_robots(tmp_path: Path) -> None:
