@@ -48,6 +48,9 @@ METRICS: Final = (
     MetricSpec("despawns", "robots that left the floor because they would have touched something", False),
     MetricSpec("distance_m", "way driven by all robots in m", None),
     MetricSpec("empty_share", "share of the way of robots that carry that they drove without a load", False),
+    MetricSpec(
+        "distance_per_delivery_m", "way driven by all robots per load delivered in m; without one the whole way", False
+    ),
     MetricSpec("stops", "times that a robot with a task that was driving began to wait", False),
     MetricSpec(
         "task_time_s",
@@ -262,6 +265,7 @@ def metric_values(tally: Tally, fleet: Fleet, pool: TaskPool, steps: Int32, envs
         "despawns": sums["despawns"],
         "distance_m": sums["distance"],
         "empty_share": 1.0 - sums["loaded_distance"] / np.maximum(carriers_m, 1e-9),
+        "distance_per_delivery_m": sums["distance"] / np.maximum(sums["deliveries"], 1.0),
         "stops": sums["stops"],
         "task_time_s": task_steps * clock.step_s / np.maximum(num_tasks, 1.0),
         "flow_time_mean_s": tally.flow_steps[envs] * clock.step_s / np.maximum(sums["deliveries"], 1.0),

@@ -125,6 +125,7 @@ def test_metrics_equal_a_plain_count(make_warehouse: Any, driver: str, errands: 
     counted = 299 - warm_up
     assert got["deliveries_per_h"] == pytest.approx(total["deliveries"] * 3600 / counted)
     assert got["stops"] == total["stops"]
+    assert got["distance_per_delivery_m"] == pytest.approx(total["distance_m"] / max(total["deliveries"], 1))
     assert got["utilisation"] == pytest.approx(total["busy_s"] / (4 * counted))
     assert got["robot_collisions_per_h"] == pytest.approx(0.5 * total["robot_contacts"] * 3600 / counted)
     assert got["rack_collisions_per_h"] == pytest.approx(total["rack_contacts"] * 3600 / counted)
