@@ -49,13 +49,15 @@ _NAMES: Final[dict[str, frozenset[Purpose]]] = {
 
 
 def action_types(properties: list[Item]) -> list[str]:
-    """The types of all actions that property sets list, as they are written."""
-    return [
-        action.text() if isinstance(action.value, str) else action.require("actionType").text()
-        for entry in properties
-        for kind in _LISTS
-        for action in entry.entries(kind)
-    ]
+    """The types of all actions that property sets list, as they are written; one without a type tells nothing."""
+    types = []
+    for action in (action for entry in properties for kind in _LISTS for action in entry.entries(kind)):
+        named = action if isinstance(action.value, str) else action.get("actionType")
+        if named is None:
+            action.warnings.add("An action has no actionType; it was left out.")
+        else:
+            types.append(named.text())
+    return types
 
 
 def purposes_of_action(action_type: str) -> frozenset[Purpose]:

@@ -48,6 +48,16 @@ def test_import_lif_takes_a_node_once_that_is_listed_twice_at_one_place(read: Re
     assert imported.warnings == ("Node 'B' is listed more than once, at the same place; it was taken once.",)
 
 
+def test_import_lif_leaves_out_actions_without_a_type(read: Read) -> None:
+    document = loop()
+    document["layouts"][0]["nodes"][1] = node("B", 8, 0, "drop")
+    properties = document["layouts"][0]["nodes"][1]["vehicleTypeNodeProperties"][0]
+    properties["actions"].append({"blockingType": "HARD"})
+    imported = read(document)
+    assert len(imported.layout.deliveries) == 2
+    assert imported.warnings == ("An action has no actionType; it was left out.",)
+
+
 def test_import_lif_takes_the_levels_of_a_rack_for_one_place(read: Read) -> None:
     # Whoever stands at RB, where no edge leads away from, stands at RA.
     nodes = [node("RA", 0, 0, "pick"), node("RB", 0, 0, "drop"), node("N", 4, 0, "drop")]
