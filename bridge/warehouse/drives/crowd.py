@@ -41,6 +41,7 @@ class Crowd(NamedTuple):
         square: (N,) int32, where each robot is.
         alone: (N,) int32, robots that nobody can touch.
         near: (N,) int32, the others, in the order of their slots.
+        around: (N,) int32, who is in the nine squares around one of them.
     """
 
     per_m: float
@@ -52,6 +53,7 @@ class Crowd(NamedTuple):
     square: Int32
     alone: Int32
     near: Int32
+    around: Int32
 
 
 def make_crowd(floor: Floor, num_robots: int, limits: DriveLimits) -> Crowd:
@@ -72,6 +74,7 @@ def make_crowd(floor: Floor, num_robots: int, limits: DriveLimits) -> Crowd:
         square=np.zeros(num_robots, np.int32),
         alone=np.zeros(num_robots, np.int32),
         near=np.zeros(num_robots, np.int32),
+        around=np.zeros(num_robots, np.int32),
     )
 
 
@@ -148,18 +151,29 @@ def _is_together(crowd: Crowd, robot: int) -> bool:
 
 
 @kernel_part
-def _may_touch(pose: Pose, radius: Float64, crowd: Crowd, env: int, robot: int) -> bool:
-    """Whether a robot and one of those around may come to touch each other within the step."""
-    found = False
-    own = radius[robot] + _longest_way(pose, crowd, env, robot)
+def _list_around(crowd: Crowd, robot: int) -> int:
+    """List in ``around`` who else is in the nine squares around a robot; returns their number."""
+    number = 0
     for row in range(-1, 2):
         for column in range(-1, 2):
             other = crowd.first[index(crowd.square[robot] + row * crowd.columns + column)]
             while other >= 0:
-                dx, dy = pose.x[env, other] - pose.x[env, robot], pose.y[env, other] - pose.y[env, robot]
-                reach = own + radius[other] + _longest_way(pose, crowd, env, other)
-                found |= (dx * dx + dy * dy < reach * reach) & (other != robot)
-                other = crowd.follower[other]
+                crowd.around[index(number)] = other
+                number += other != robot
+                other = crowd.follower[index(other)]
+    return number
+
+
+@kernel_part
+def _may_touch(pose: Pose, radius: Float64, crowd: Crowd, env: int, robot: int) -> bool:
+    """Whether a robot and one of those around may come to touch each other within the step."""
+    found = False
+    own = radius[robot] + _longest_way(pose, crowd, env, robot)
+    for place in range(_list_around(crowd, robot)):
+        other = index(crowd.around[index(place)])
+        dx, dy = pose.x[env, other] - pose.x[env, robot], pose.y[env, other] - pose.y[env, robot]
+        reach = own + radius[other] + _longest_way(pose, crowd, env, other)
+        found |= dx * dx + dy * dy < reach * reach
     return found
 
 
@@ -180,13 +194,9 @@ def count_contacts(
         robot = index(crowd.near[index(place)])
         x, y = pose.x[env, robot], pose.y[env, robot]
         cos, sin = float(pose.cos[env, robot]), float(pose.sin[env, robot])
-        for row in range(-1, 2):
-            for column in range(-1, 2):
-                other = crowd.first[index(crowd.square[robot] + row * crowd.columns + column)]
-                while other >= 0:
-                    if other != robot and footprints_meet(pose, sides, radius, env, robot, other, x, y, cos, sin):
-                        contacts[env, robot] += 1
-                    other = crowd.follower[other]
+        for neighbour in range(_list_around(crowd, robot)):
+            other = index(crowd.around[index(neighbour)])
+            contacts[env, robot] += footprints_meet(pose, sides, radius, env, robot, other, x, y, cos, sin)
     _clear_squares(alive, crowd, env)
 
 

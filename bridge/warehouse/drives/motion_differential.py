@@ -1,7 +1,8 @@
 """Differential drive: forward speed and turn rate with limits, contact of discs or rectangles with racks and robots.
 
 A step is ``decision_steps`` physics steps. In each of them, robot after robot
-(slots counted up from an offset that is drawn anew every time):
+(slots counted up from an offset that is drawn anew every time; robots that nobody
+can reach within the step need not wait for their turn, see ``crowd``):
 
 1. speed and turn rate approach their commands within the acceleration limits;
 2. the heading turns, and the centre moves along the middle heading;
