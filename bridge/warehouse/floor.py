@@ -19,6 +19,7 @@ from bridge.warehouse.routes import CELLS, RouteCosts, Routes, entry_bytes, firs
 __all__ = [
     "MAX_ROUTE_BYTES",
     "Floor",
+    "cells_between",
     "entry_after",
     "goal_cells",
     "least_units",
@@ -102,6 +103,15 @@ class Floor(NamedTuple):
 def next_cell(floor: Floor, cell: int, entry: int) -> int:
     """The next cell on the way of a packed route entry; the cell itself at the goal."""
     return int(floor.moves[index(cell), index(first_move(entry))])
+
+
+@kernel_part
+def cells_between(floor: Floor, low_x: float, high_x: float, low_y: float, high_y: float) -> tuple[int, int, int, int]:
+    """The cells of a rectangle (m): first row, row behind the last, first column, column behind the last."""
+    per_m, height, width = floor.cells_per_m, floor.height, floor.width
+    top, bottom = height - 1 - int(max(high_y, 0.0) * per_m), height - int(max(low_y, 0.0) * per_m)
+    left, right = int(max(low_x, 0.0) * per_m), int(max(high_x, 0.0) * per_m) + 1
+    return max(top, 0), min(bottom, height), left, min(right, width)
 
 
 @kernel_part

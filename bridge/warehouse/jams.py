@@ -38,7 +38,7 @@ from bridge.warehouse.drives.cell_lists import CellLists, link, make_cell_lists
 from bridge.warehouse.durations import steps_of
 from bridge.warehouse.feature import HELD_CHARGING, HELD_SLOW
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
-from bridge.warehouse.floor import Floor
+from bridge.warehouse.floor import Floor, cells_between
 
 __all__ = [
     "DEADLOCKED",
@@ -325,12 +325,13 @@ def _in_the_way(
     length = np.sqrt(way_x * way_x + way_y * way_y)
     if length == 0.0:
         return -1
-    per_m, reach = floor.cells_per_m, half_width[robot] + widest_m
-    west, east = int(max(x + min(way_x, 0.0) - reach, 0.0) * per_m), int((x + max(way_x, 0.0) + reach) * per_m)
-    south, north = int(max(y + min(way_y, 0.0) - reach, 0.0) * per_m), int((y + max(way_y, 0.0) + reach) * per_m)
+    reach = half_width[robot] + widest_m
+    low_x, high_x = x + min(way_x, 0.0) - reach, x + max(way_x, 0.0) + reach
+    low_y, high_y = y + min(way_y, 0.0) - reach, y + max(way_y, 0.0) + reach
+    top, bottom, left, right = cells_between(floor, low_x, high_x, low_y, high_y)
     best, nearest = -1, np.inf
-    for row in range(floor.height - 1 - min(north, floor.height - 1), floor.height - south):
-        for column in range(west, min(east + 1, floor.width)):
+    for row in range(top, bottom):
+        for column in range(left, right):
             other = lists.first[row * floor.width + column]
             while other >= 0:
                 if other != robot:

@@ -16,7 +16,7 @@ from bridge.warehouse.drives.cell_lists import CellLists
 from bridge.warehouse.drives.drive_limits import Sides
 from bridge.warehouse.drives.rectangles import disc_meets_rectangle, rectangle_meets_rack, rectangles_meet
 from bridge.warehouse.fleet import Pose
-from bridge.warehouse.floor import Floor
+from bridge.warehouse.floor import Floor, cells_between
 
 __all__ = ["TOLERANCE_M", "count_touched", "disc_meets_rack", "footprint_meets_rack", "footprints_meet"]
 
@@ -93,11 +93,10 @@ def count_touched(
     """Number of other robots that a robot would overlap at (x, y)."""
     touched = 0
     reach = radius[robot] + widest
-    south, north = int(max(y - reach, 0.0) * floor.cells_per_m), int((y + reach) * floor.cells_per_m)
-    west, east = int(max(x - reach, 0.0) * floor.cells_per_m), int((x + reach) * floor.cells_per_m)
-    for near_row in range(floor.height - 1 - min(north, floor.height - 1), floor.height - south):
-        for near_column in range(west, min(east + 1, floor.width)):
-            other = lists.first[near_row * floor.width + near_column]
+    top, bottom, left, right = cells_between(floor, x - reach, x + reach, y - reach, y + reach)
+    for row in range(top, bottom):
+        for column in range(left, right):
+            other = lists.first[row * floor.width + column]
             while other >= 0:
                 if other != robot and footprints_meet(pose, sides, radius, env, robot, other, x, y, cos, sin):
                     touched += 1

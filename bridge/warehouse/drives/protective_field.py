@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bridge.jit import kernel_part, lean_kernel
 from bridge.warehouse.drives.drive_limits import Sides
 from bridge.warehouse.fleet import Pose
-from bridge.warehouse.floor import Floor
+from bridge.warehouse.floor import Floor, cells_between
 
 __all__ = ["clear_way", "safe_speed"]
 
@@ -92,9 +92,9 @@ def clear_way(
     around = radius[robot] + widest_m
     low_x, high_x = min(x, x + reach_m * cos) - around, max(x, x + reach_m * cos) + around
     low_y, high_y = min(y, y + reach_m * sin) - around, max(y, y + reach_m * sin) + around
-    top, bottom = floor.height - 1 - int(high_y / size), floor.height - 1 - int(max(low_y, 0.0) / size)
-    for row in range(max(top, 0), min(bottom + 1, floor.height)):
-        for column in range(max(int(low_x / size), 0), min(int(high_x / size) + 1, floor.width)):
+    top, bottom, left, right = cells_between(floor, low_x, high_x, low_y, high_y)
+    for row in range(top, bottom):
+        for column in range(left, right):
             cell = row * floor.width + column
             if floor.blocked[cell]:
                 dx, dy = (column + 0.5) * size - x, (floor.height - row - 0.5) * size - y
