@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 
 from bridge.jit import kernel, kernel_part
 
-__all__ = ["CELLS", "RouteCosts", "Routes", "entry_bytes", "first_move", "move_cost", "route_tables"]
+__all__ = [
+    "CELLS",
+    "RouteCosts",
+    "Routes",
+    "entry_bytes",
+    "first_move",
+    "longest_way",
+    "move_cost",
+    "route_tables",
+    "sources_of",
+]
 
 Int32 = NDArray[np.int32]
 Routes = NDArray[np.uint16] | NDArray[np.uint32]
@@ -77,14 +87,14 @@ def route_tables(moves: Int32, goals: Int32, costs: RouteCosts = CELLS) -> tuple
         (G, cells) and (G, cells, 4), uint16 or uint32; all bits set where there is no way. The second one is of
         shape (0, 0, 0) if robots need not turn.
     """
-    sources = _sources(moves)
+    sources = sources_of(moves)
     if not len(costs.cells) and not costs.turn:
-        is_short = _is_short(moves, sources, goals, costs)
+        is_short = entry_bytes(longest_way(moves, sources, goals, costs)) == 2
         table = _no_ways(is_short, len(goals), len(moves))
         _fill_by_cells(moves, sources, goals, table)
         return table, _no_ways(is_short, 0, 0, 0)
     costs = costs._replace(cells=costs.cells if len(costs.cells) else np.full(len(moves), costs.units, np.int32))
-    is_short = _is_short(moves, sources, goals, costs)
+    is_short = entry_bytes(longest_way(moves, sources, goals, costs)) == 2
     facing = _no_ways(is_short, len(goals), len(moves), 4 if costs.turn else 1)
     _fill_by_costs(moves, sources, goals, costs, facing)
     if costs.turn:
@@ -103,7 +113,7 @@ def _no_ways(is_short: bool, *shape: int) -> Routes:
     return np.full(shape, np.iinfo(np.uint32).max, np.uint32)
 
 
-def _sources(moves: Int32) -> Int32:
+def sources_of(moves: Int32) -> Int32:
     """From which cell each move leads into each cell: (cells, 5) int32; the cell itself where none does."""
     cells = np.arange(len(moves), dtype=np.int32)
     sources = np.repeat(cells[:, None], 5, axis=1)
@@ -113,21 +123,25 @@ def _sources(moves: Int32) -> Int32:
     return sources
 
 
-def _is_short(moves: Int32, sources: Int32, goals: Int32, costs: RouteCosts) -> bool:
-    """Whether every distance fits into 12 bits.
+def longest_way(moves: Int32, sources: Int32, goals: Int32, costs: RouteCosts) -> int:
+    """Units that no cheapest way to a goal costs more than.
 
     A way through the first goal is at most as long as the longest one to it and the longest one from it, what its own
     cell costs and what it costs to turn round there and at the start. No cheapest way is longer if all goals can be
-    reached from each other.
+    reached from each other; else none is longer than through every cell.
+
+    Args:
+        moves: (cells, 5) int32, where each move leads.
+        sources: (cells, 5) int32, from where each move leads into a cell.
+        goals: (G,) int32, cells, one at least.
+        costs: What ways cost; with ``cells`` where there are turns.
     """
     to_first = _distances(moves, sources, goals[:1], costs)
     from_first = _distances(sources, moves, goals[:1], costs)
     dearest = int(costs.cells.max()) if len(costs.cells) else costs.units
     if (to_first[goals] < 0).any() or (from_first[goals] < 0).any():
-        longest = len(moves) * (dearest + 2 * costs.turn)
-    else:
-        longest = int(to_first.max()) + int(from_first.max()) + 2 * (dearest + 2 * costs.turn)
-    return entry_bytes(longest) == 2
+        return len(moves) * (dearest + 2 * costs.turn)
+    return int(to_first.max()) + int(from_first.max()) + 2 * (dearest + 2 * costs.turn)
 
 
 def _distances(moves: Int32, sources: Int32, goal: Int32, costs: RouteCosts) -> Int32:

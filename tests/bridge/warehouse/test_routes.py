@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from bridge.warehouse.config import DifferentialDriveConfig, DriveConfig, GridConfig, HeadingGridConfig
 from bridge.warehouse.drives.speed_zones import route_costs
-from bridge.warehouse.floor import least_units, make_floor, make_moves, nearest_unclaimed
+from bridge.warehouse.floor import goal_cells, least_units, make_floor, make_moves, nearest_unclaimed
 from bridge.warehouse.layout import Layout
-from bridge.warehouse.routes import CELLS, RouteCosts, route_tables
+from bridge.warehouse.routes import CELLS, RouteCosts, longest_way, route_tables, sources_of
 from bridge.warehouse.simulator import WarehouseSimulator
 
 State = tuple[int, int]
@@ -95,6 +95,21 @@ def test_route_tables_agree_with_dijkstra(kind: str, limits: bool, one_way: bool
             assert {move for move in range(1, 5) if entry >> (move - 1) & 1} == onwards
     if costs.turn:
         np.testing.assert_array_equal(table >> 4, (facing >> 4).min(axis=2))
+
+
+@pytest.mark.parametrize("kind", sorted(DRIVES))
+@pytest.mark.parametrize("one_way", [False, True])
+def test_longest_way_is_not_exceeded(kind: str, one_way: bool) -> None:
+    for seed in range(40):
+        layout = _layout(seed, one_way=one_way)
+        moves, goals = make_moves(layout), goal_cells(layout)
+        costs = route_costs(DRIVES[kind], layout)
+        if costs.turn and not len(costs.cells):
+            costs = costs._replace(cells=np.full(len(moves), costs.units, np.int32))
+        table, facing = route_tables(moves, goals, costs)
+        for entries in (table, facing):
+            ways = entries[entries != np.iinfo(entries.dtype).max] >> 4
+            assert ways.max(initial=0) <= longest_way(moves, sources_of(moves), goals, costs)
 
 
 def test_route_tables_of_cells_alone_are_those_of_costs_that_are_all_one() -> None:
