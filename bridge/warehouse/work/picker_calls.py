@@ -3,7 +3,9 @@
 Pickers are sent by these rules after every step:
 
 1. A picker that has helped, whose station nobody goes to any more, or whose battery
-   is empty, is free; the latter is not called.
+   is empty, is free; the latter is not called. So is one that has come to its place where
+   no carrier stands, while one stands at a station that is not called: the carrier that it
+   waits for may be kept out by the one that waits in vain.
 2. Stations that carriers are on their way to are *called* in turn, unless a
    picker goes there already: first those at which a carrier stands, the one that
    has stood for longest; then those with the shortest way left (the lower slot
@@ -62,7 +64,7 @@ def call_pickers(
                 station = fleet.goal[env, robot]
                 state.demand[station] = max(state.demand[station], fleet.waiting[env, robot] + 1)
                 state.awaited[station] |= state.stands[env, robot] > 0
-        _release(fleet, rules, state, env)
+        _release(floor, fleet, outcome, rules, state, env)
         while True:
             carrier = _next_call(fleet, outcome, state, env)
             if carrier < 0:
@@ -120,16 +122,24 @@ def _thank_helpers(fleet: Fleet, outcome: Outcome, rules: MeetingRules, state: M
 
 
 @kernel_part
-def _release(fleet: Fleet, rules: MeetingRules, state: MeetingState, env: int) -> None:
-    """Free pickers that nobody goes to meet or that are empty; forget those off the floor or sent to a charger."""
+def _release(floor: Floor, fleet: Fleet, outcome: Outcome, rules: MeetingRules, state: MeetingState, env: int) -> None:
+    """Free pickers that nobody goes to meet, or that are needed elsewhere; forget those off the floor or charging."""
+    stands_alone = False
+    for carrier in range(fleet.cell.shape[1]):
+        if state.stands[env, carrier] > 0 and state.helper[env, carrier] < 0:
+            alone = wants_to_fetch(fleet, outcome, env, carrier) and not state.called[env, fleet.goal[env, carrier]]
+            stands_alone = stands_alone or alone
     for picker in range(fleet.cell.shape[1]):
         station = state.station[env, picker]
         if rules.is_picker[picker] and station >= 0:
             if not fleet.alive[env, picker] or fleet.goal[env, picker] != rules.place[station]:
                 state.station[env, picker] = -1
                 state.called[env, station] = False
-            elif state.demand[station] == 0 or fleet.charge[env, picker] <= 0.0:
-                _free(fleet, rules, state, env, picker)
+            else:
+                is_there = fleet.cell[env, picker] == floor.goal_cell[rules.place[station]]
+                in_vain = stands_alone and is_there and not state.awaited[station]
+                if in_vain or state.demand[station] == 0 or fleet.charge[env, picker] <= 0.0:
+                    _free(fleet, rules, state, env, picker)
 
 
 @kernel_part

@@ -62,3 +62,23 @@ def test_picker_that_runs_low_while_it_helps_goes_to_its_charger_afterwards(make
         np.testing.assert_array_equal(parts.pool.claimed[:, chargers].sum(axis=1), to_charger.sum(axis=1))
         sent_while_helping += int((to_charger & (parts.fleet.held[:, 2:] & HELD_HELPING != 0)).sum())
     assert sent_while_helping > 10
+
+
+def test_picker_does_not_wait_for_a_carrier_that_another_one_without_a_picker_keeps_out(make_warehouse: Any) -> None:
+    """Pick-ups in a lane, two errands a task, one picker: its call held on to a carrier that could not come."""
+    fleet = (RoleConfig(role="carrier", count=5), RoleConfig(role="picker", count=1, job="pick"))
+    floor = """
+        P.P.P.P.P.P
+        ...........
+        E.##.##.##S
+        ..##.##.##.
+        E.........S
+        ..##.##.##.
+        ..##.##.##.
+        P.P.P.P.P.P
+        ...........
+    """
+    config, layout = make_warehouse(floor, fleet=fleet, tasks=TaskConfig(errands=2), episode_steps=300)
+    simulator = WarehouseSimulator(config, with_meeting_places(layout, "test"), 8)
+    results = run_episodes(simulator, PibtPolicy(simulator), seed=1, num_episodes=8)
+    assert min(result.metrics["deliveries"] for result in results) > 25
