@@ -174,7 +174,7 @@ class Inspector {
     else received.replaceChildren(...heard.map(({ robot: sender, age, text }) => {
       const line = document.createElement('div');
       const name = replay.robots[sender].name;
-      line.textContent = age === null ? `${name}: nothing` : `${name}: ${text}; ${Number((age * replay.header.step_s).toFixed(1))} s old`;
+      line.textContent = age === null ? `${name}: nothing` : `${name}: ${text}; ${Number((age * replay.header.step_s).toFixed(1))}\u00a0s\u00a0old`;
       return line;
     }));
     const { senders, shown } = replay.header.messages;

@@ -239,7 +239,7 @@ def test_page_shows_what_the_followed_robot_says_and_hears(page: Any, record: Re
         for sender, age in zip(talk.heard_from[step, robot], talk.age[step, robot], strict=True):
             if sender >= 0:
                 words = ", ".join(f"{value:.2f}" for value in said[step - age, sender])
-                lines.append(f"carrier_{sender}: " + (f"{words}; {age:g} s old" if age >= 0 else "nothing"))
+                lines.append(f"carrier_{sender}: " + (f"{words}; {age:g}\u00a0s\u00a0old" if age >= 0 else "nothing"))
         assert lines
         assert page.run("Array.from(document.getElementById('robot-received').children, (e) => e.textContent)") == lines
     step, robot = np.argwhere(talk.heard_from[1:, :, 0] < 0)[0] + (1, 0)
