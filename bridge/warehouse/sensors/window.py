@@ -6,7 +6,7 @@ robots are on the maps; a robot takes itself and its own ways out of its window.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,12 @@ from bridge.warehouse.fleet import Fleet
 __all__ = ["WINDOW_CHANNELS", "WindowMaps", "WindowPlace", "make_maps", "observe_window"]
 
 Float32 = NDArray[np.float32]
+Four: TypeAlias = tuple[np.float32, np.float32, np.float32, np.float32]
 Int32 = NDArray[np.int32]
 
 WINDOW_CHANNELS: Final = ("racks", "robots", "ways")
 _ROBOT: Final = np.float32(1.0)
 _WAY: Final = np.float32(0.25)
-_RUN: Final = 16
-"""Values that are copied at once, whether or not a line has as many."""
 
 
 class WindowPlace(NamedTuple):
@@ -34,7 +33,7 @@ class WindowPlace(NamedTuple):
 
 
 class WindowMaps(NamedTuple):
-    """Maps of the floor with a margin of ``radius`` cells, and of one run more at the right.
+    """Maps of the floor with a margin of ``radius`` cells.
 
     Attributes:
         width: Values in a line of a map.
@@ -50,7 +49,7 @@ class WindowMaps(NamedTuple):
 
 def make_maps(blocked: NDArray[np.bool_], radius: int) -> WindowMaps:
     """Maps of a floor: (H, W) bool."""
-    racks = np.pad(blocked.astype(np.float32), ((radius, radius), (radius, radius + _RUN)), constant_values=1.0)
+    racks = np.pad(blocked.astype(np.float32), radius, constant_values=1.0)
     values = np.stack([racks.ravel(), np.zeros(racks.size, np.float32), np.zeros(racks.size, np.float32)])
     rows, columns = np.indices(blocked.shape)
     corner = (rows * racks.shape[1] + columns).ravel().astype(np.int32)
@@ -117,49 +116,58 @@ def _add_ways(values: Float32, place: int, width: int, route: int, weight: np.fl
 
 @kernel_part
 def _copy(maps: WindowMaps, corner: int, edge: int, block: Float32) -> None:
-    """Copy the window that begins at a corner.
-
-    A line is copied in whole runs, which machines do in one go; what is too much lies where the next
-    line goes. Only the last lines, behind which something else begins, are copied exactly.
-    """
+    """Copy the window that begins at a corner, line after line."""
     # Indices that cannot be negative need no check for counting from the end.
-    at, size = np.uint64(0), np.uint64(len(block))
-    step, run = np.uint64(edge), np.uint64(_RUN)
+    at, width, step = np.uint64(0), np.uint64(maps.width), np.uint64(edge)
     for channel in range(3):
-        values = maps.values[channel]
-        place = np.uint64(corner)
+        values, place = maps.values[channel], np.uint64(corner)
         for _ in range(edge):
-            if at + step + run <= size:
-                for begin in range(np.uint64(0), step, run):
-                    _copy_run(values, place + begin, block, at + begin)
-            else:
-                for index in range(step):
-                    block[at + index] = values[place + index]
-            place += np.uint64(maps.width)
+            _copy_line(values, place, block, at, step)
+            place += width
             at += step
 
 
 @kernel_part
-def _copy_run(source: Float32, start: np.uint64, target: Float32, at: np.uint64) -> None:
-    """Copy a run; all is read before the first value is written, so that the compiler need not keep their order."""
-    a, b, c, d = _four(source, start)
-    e, f, g, h = _four(source, start + np.uint64(4))
-    i, j, k, l = _four(source, start + np.uint64(8))  # noqa: E741
-    m, n, o, p = _four(source, start + np.uint64(12))
-    _set_four(target, at, a, b, c, d)
-    _set_four(target, at + np.uint64(4), e, f, g, h)
-    _set_four(target, at + np.uint64(8), i, j, k, l)
-    _set_four(target, at + np.uint64(12), m, n, o, p)
+def _copy_line(source: Float32, start: np.uint64, target: Float32, at: np.uint64, length: np.uint64) -> None:
+    """Copy a line in runs of eight and four, which machines do in one go; the last one overlaps the one before.
+
+    What is copied twice is the same. The lines of usual windows need no loop.
+    """
+    four, eight = np.uint64(4), np.uint64(8)
+    if length > np.uint64(16):
+        for begin in range(np.uint64(0), length - eight, eight):
+            _copy_eight(source, start + begin, target, at + begin)
+        _copy_eight(source, start + length - eight, target, at + length - eight)
+    elif length > np.uint64(12):
+        _copy_eight(source, start, target, at)
+        _copy_eight(source, start + length - eight, target, at + length - eight)
+    elif length > eight:
+        _copy_eight(source, start, target, at)
+        _set_four(target, at + length - four, _four(source, start + length - four))
+    elif length > four:
+        _set_four(target, at, _four(source, start))
+        _set_four(target, at + length - four, _four(source, start + length - four))
+    else:
+        for offset in range(length):
+            target[at + offset] = source[start + offset]
 
 
 @kernel_part
-def _four(values: Float32, at: np.uint64) -> tuple[np.float32, np.float32, np.float32, np.float32]:
+def _copy_eight(source: Float32, start: np.uint64, target: Float32, at: np.uint64) -> None:
+    """Copy eight cells; all are read before the first is written, so that the compiler need not keep their order."""
+    one, two = _four(source, start), _four(source, start + np.uint64(4))
+    _set_four(target, at, one)
+    _set_four(target, at + np.uint64(4), two)
+
+
+@kernel_part
+def _four(values: Float32, at: np.uint64) -> Four:
     return values[at], values[at + np.uint64(1)], values[at + np.uint64(2)], values[at + np.uint64(3)]
 
 
 @kernel_part
-def _set_four(values: Float32, at: np.uint64, a: np.float32, b: np.float32, c: np.float32, d: np.float32) -> None:
-    values[at] = a
-    values[at + np.uint64(1)] = b
-    values[at + np.uint64(2)] = c
-    values[at + np.uint64(3)] = d
+def _set_four(values: Float32, at: np.uint64, four: Four) -> None:
+    values[at] = four[0]
+    values[at + np.uint64(1)] = four[1]
+    values[at + np.uint64(2)] = four[2]
+    values[at + np.uint64(3)] = four[3]

@@ -240,7 +240,7 @@ def test_observe_neighbours_shows_relative_velocity_and_way_in_the_body_frame(ma
     np.testing.assert_allclose(values, [1, 0, -2 / 6, -0.5 / 2, -1 / 2, 0, -1, 0, -1], atol=1e-6)
 
 
-@pytest.mark.parametrize("radius", [1, 2, 7, 8, 20])
+@pytest.mark.parametrize("radius", [1, 2, 3, 4, 5, 6, 7, 8, 20])
 def test_observe_window_shows_racks_robots_and_ways_of_others_like_a_full_map(make_scene: Any, radius: int) -> None:
     num_robots = 6
     scene = make_scene(FLOOR, num_robots)
