@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.jit import kernel_part, lean_kernel
+from bridge.jit import index, kernel_part, lean_kernel
 from bridge.warehouse.fleet import Fleet
 
 __all__ = ["WINDOW_CHANNELS", "WindowMaps", "WindowPlace", "make_maps", "observe_window"]
@@ -22,7 +22,9 @@ Int32 = NDArray[np.int32]
 
 WINDOW_CHANNELS: Final = ("racks", "robots", "ways")
 _ROBOT: Final = np.float32(1.0)
-_WAY: Final = np.float32(0.25)
+# By the four moves of a route entry: what is added above, to the right, below and to the left.
+_WAYS: Final = np.float32(0.25) * (np.arange(16)[:, None] >> np.arange(4) & 1).astype(np.float32)
+_WAYS_OFF: Final = -_WAYS
 
 
 class WindowPlace(NamedTuple):
@@ -81,37 +83,40 @@ def observe_window(
     edge = 2 * window.radius + 1
     size = 3 * edge * edge
     middle = window.radius * (maps.width + 1)
-    robots, ways = maps.values[1], maps.values[2]
+    centre = window.radius * (edge + 1)
+    robots, ways, width = maps.values[1], maps.values[2], maps.width
     for env in range(len(envs)):
         if not envs[env]:
             continue
         for robot in range(fleet.cell.shape[1]):
             if fleet.alive[env, robot]:
-                place = maps.corner[fleet.cell[env, robot]] + middle
-                robots[place] += _ROBOT
-                _add_ways(ways, place, maps.width, fleet.route[env, robot], _WAY)
+                place = maps.corner[index(fleet.cell[env, robot])] + middle
+                robots[index(place)] += _ROBOT
+                _add_ways(ways, place, width, fleet.route[env, robot], _WAYS)
         for slot in range(observations.shape[1]):
-            robot = first + slot
+            robot = index(first + slot)
             if fleet.alive[env, robot]:
                 block = observations[env, slot, window.at : window.at + size]
-                _copy(maps, maps.corner[fleet.cell[env, robot]], edge, block)
-                centre = window.radius * (edge + 1)
-                block[edge * edge + centre] -= _ROBOT
-                _add_ways(block, 2 * edge * edge + centre, edge, fleet.route[env, robot], -_WAY)
+                _copy(maps, maps.corner[index(fleet.cell[env, robot])], edge, block)
+                block[index(edge * edge + centre)] -= _ROBOT
+                _add_ways(block, 2 * edge * edge + centre, edge, fleet.route[env, robot], _WAYS_OFF)
         for robot in range(fleet.cell.shape[1]):
-            place = maps.corner[fleet.cell[env, robot]] + middle
-            robots[place] = 0.0
-            for neighbour in (place - maps.width, place + 1, place + maps.width, place - 1):
-                ways[neighbour] = 0.0
+            place = maps.corner[index(fleet.cell[env, robot])] + middle
+            robots[index(place)] = 0.0
+            ways[index(place - width)] = 0.0
+            ways[index(place + 1)] = 0.0
+            ways[index(place + width)] = 0.0
+            ways[index(place - 1)] = 0.0
 
 
 @kernel_part
-def _add_ways(values: Float32, place: int, width: int, route: int, weight: np.float32) -> None:
+def _add_ways(values: Float32, place: int, width: int, route: int, weights: Float32) -> None:
     """Add to the cells around a place that a route leads to; multiples of 1/4 are exact."""
-    values[place - width] += weight * np.float32(route & 1)
-    values[place + 1] += weight * np.float32(route >> 1 & 1)
-    values[place + width] += weight * np.float32(route >> 2 & 1)
-    values[place - 1] += weight * np.float32(route >> 3 & 1)
+    moves = index(route & 15)
+    values[index(place - width)] += weights[moves, 0]
+    values[index(place + 1)] += weights[moves, 1]
+    values[index(place + width)] += weights[moves, 2]
+    values[index(place - 1)] += weights[moves, 3]
 
 
 @kernel_part
