@@ -19,8 +19,8 @@ from bridge.warehouse.routes import CELLS, RouteCosts, Routes, entry_bytes, firs
 __all__ = [
     "MAX_ROUTE_BYTES",
     "Floor",
+    "cell_after_next",
     "cells_between",
-    "entry_after",
     "goal_cells",
     "least_units",
     "make_floor",
@@ -126,13 +126,12 @@ def route_entry(floor: Floor, pose: Pose, goal: int, cell: int, env: int, robot:
 
 
 @kernel_part
-def entry_after(floor: Floor, goal: int, cell: int, entry: int) -> int:
-    """The packed route entry in the next cell of an entry that is not the goal's, for a robot that drives there."""
-    move = first_move(entry)
-    other = index(floor.moves[index(cell), index(move)])
-    return int(
-        floor.facing[index(goal), other, index(move - 1)] if len(floor.facing) > 0 else floor.routes[index(goal), other]
-    )
+def cell_after_next(floor: Floor, goal: int, cell: int, entry: int) -> int:
+    """The cell after the next one on the way of an entry that is not the goal's, for a robot that drives."""
+    move, following = first_move(entry), next_cell(floor, cell, entry)
+    if len(floor.facing) > 0:
+        return next_cell(floor, following, int(floor.facing[index(goal), index(following), index(move - 1)]))
+    return next_cell(floor, following, int(floor.routes[index(goal), index(following)]))
 
 
 @kernel_part

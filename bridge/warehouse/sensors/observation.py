@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bridge.jit import index, kernel_part, lean_kernel, number_of
 from bridge.warehouse.fleet import Fleet, Outcome, Pose
-from bridge.warehouse.floor import Floor, entry_after, next_cell, units_left
+from bridge.warehouse.floor import Floor, cell_after_next, units_left
 
 __all__ = ["URGENCY_STEPS", "OwnBlocks", "observe_own"]
 
@@ -106,7 +106,7 @@ def _look_ahead(floor: Floor, fleet: Fleet, blocks: OwnBlocks, env: int, first: 
         goal, cell, route = fleet.goal[env, robot], fleet.cell[env, robot], fleet.route[env, robot]
         after = -1
         if fleet.alive[env, robot] and goal >= 0 and route >> 4 >= 1:
-            after = next_cell(floor, next_cell(floor, cell, route), entry_after(floor, goal, cell, route))
+            after = cell_after_next(floor, goal, cell, route)
         blocks.cell_after[robot] = after
 
 

@@ -31,7 +31,7 @@ from bridge.warehouse.config import (
 from bridge.warehouse.config_randomisation import RandomisationConfig
 from bridge.warehouse.feature import Feature, Parts
 from bridge.warehouse.fleet import Fleet, Pose
-from bridge.warehouse.floor import Floor, entry_after, next_cell
+from bridge.warehouse.floor import Floor, cell_after_next
 from bridge.warehouse.random_streams import Purpose, uniform
 from bridge.warehouse.sensors.neighbours import NEIGHBOUR_FIELDS
 
@@ -258,8 +258,7 @@ def _disturb_path(
     x, y = fleet.way_x[env, robot], fleet.way_y[env, robot]
     for point in range(2):
         if point == 1 and route >> 4 >= 1:
-            cell = fleet.cell[env, robot]
-            cell = next_cell(floor, next_cell(floor, cell, route), entry_after(floor, goal, cell, route))
+            cell = cell_after_next(floor, goal, fleet.cell[env, robot], route)
             x, y = floor.x[cell], floor.y[cell]
         from_x, from_y = x - pose.x[env, robot], y - pose.y[env, robot]
         ahead, left = cos * from_x + sin * from_y + dx, cos * from_y - sin * from_x + dy

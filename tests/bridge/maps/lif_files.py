@@ -1,8 +1,26 @@
-"""VDMA LIF documents that tests put together."""
+"""VDMA LIF documents that tests put together, and read."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from bridge.maps import Imported, ImportOptions, read_layout
+
+Read = Callable[..., Imported]
+
+
+def reader(folder: Path) -> Read:
+    """Reads a document as a LIF file for one robot, which it writes into a folder."""
+
+    def read(document: dict[str, Any], robots: int | None = 1, **options: Any) -> Imported:
+        path = folder / "hall.json"
+        path.write_text(json.dumps(document))
+        return read_layout(path, ImportOptions(**options), robots)
+
+    return read
 
 
 def node(name: str, x: float, y: float, *actions: str, types: tuple[str, ...] = ("AGV",)) -> dict[str, Any]:

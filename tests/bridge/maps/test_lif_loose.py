@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from bridge.errors import LayoutError
-from bridge.maps import Imported, ImportOptions, read_layout
-from tests.bridge.maps.lif_files import edge, lif_1, loop, node
-
-Read = Callable[..., Imported]
+from tests.bridge.maps.lif_files import Read, edge, lif_1, loop, node, reader
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
     """Reads a document as a LIF file for one robot."""
-
-    def read_document(document: dict[str, Any], robots: int | None = 1, **options: Any) -> Imported:
-        path = tmp_path / "hall.json"
-        path.write_text(json.dumps(document))
-        return read_layout(path, ImportOptions(**options), robots)
-
-    return read_document
+    return reader(tmp_path)
 
 
 def test_import_lif_leaves_out_edges_to_nodes_that_do_not_exist_and_names_them(read: Read) -> None:

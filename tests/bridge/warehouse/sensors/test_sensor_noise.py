@@ -18,7 +18,7 @@ from bridge.warehouse.config import (
     TargetBlock,
 )
 from bridge.warehouse.config_randomisation import RandomisationConfig
-from bridge.warehouse.floor import entry_after, next_cell
+from bridge.warehouse.floor import cell_after_next
 from bridge.warehouse.simulator import WarehouseSimulator
 
 HALL = "S............\n.............\n......P.P....\n.............\n............E"
@@ -113,7 +113,7 @@ def _second_way_point(simulator: WarehouseSimulator, env: int, robot: int) -> tu
     floor, fleet = simulator._parts.floor, simulator._parts.fleet
     cell, route = int(fleet.cell[env, robot]), int(fleet.route[env, robot])
     assert route >> 4 >= 2, "nobody has arrived"
-    other = next_cell(floor, next_cell(floor, cell, route), entry_after(floor, fleet.goal[env, robot], cell, route))
+    other = cell_after_next(floor, fleet.goal[env, robot], cell, route)
     return float(floor.x[other]), float(floor.y[other])
 
 
